@@ -1,4 +1,4 @@
-"""What operators decide about a customer in the dashboard, and what it used."""
+"""Decisions of operators about a customer in the dashboard, and its usage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Links to a customer's page: one page of one customer, read-only, until their end."""
+"""Links to a customer's page: that page only, read-only, until they expire."""
 
 from __future__ import annotations
 

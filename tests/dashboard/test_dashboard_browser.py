@@ -1,4 +1,4 @@
-"""The dashboard in a real browser: live without reloading, for everybody, and it heals."""
+"""The dashboard in a real browser: live updates, accessibility, and reconnection."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PATHS = ("/", "/customers", "/documents", "/customer?name=Initech", "/customer/s
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """One server for tests that have a customer of their own each."""
+    """One server; each test has a customer of its own."""
     with served(tmp_path_factory.mktemp("live") / "data", "--workers", "0") as running:
         yield running
 
@@ -36,7 +36,7 @@ def test_a_document_appears_by_itself_within_a_second(page: Page, server: Served
     open_page(page, server, "/documents?customer=swift")
     expect(page.locator("tbody tr")).to_have_count(1)
     page.evaluate("document.body.dataset.untouched = 'yes'")
-    # The best of three: this computer may be busy, the way itself must be quick.
+    # The best of three, as this computer may be busy.
     assert min(milliseconds_until_seen(page, swift, number) for number in range(3)) < 1000
     assert page.locator("body").get_attribute("data-untouched") == "yes"
     expect(page.locator("tbody tr")).to_have_count(4)
@@ -151,7 +151,7 @@ def test_ten_tabs_are_live_at_once_over_one_stream(chromium: Browser, server: Se
     for tab in tabs:
         open_page(tab, server, "/documents?customer=tabs")
     end = time.monotonic() + WAIT / 1000
-    while streams(server) != 1:  # those of pages just left are among them for a moment
+    while streams(server) != 1:  # streams of pages just left end a moment later
         assert time.monotonic() < end, f"{streams(server)} streams for ten tabs"
         tabs[0].wait_for_timeout(50)
     upload(acme, b"second")
@@ -161,7 +161,7 @@ def test_ten_tabs_are_live_at_once_over_one_stream(chromium: Browser, server: Se
 
 
 def streams(server: Served) -> int:
-    """How many streams the server feeds."""
+    """The number of open streams of the server."""
     match = re.search(r"^fairlead_http_streams (\d+)", server.operator.get("/metrics").text, re.M)
     assert match is not None
     return int(match[1])

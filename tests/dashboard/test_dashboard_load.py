@@ -1,4 +1,4 @@
-"""Many customers and changes: the page keeps up, and the server hardly notices."""
+"""Many customers and changes: the page keeps up, at a low cost for the server."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def test_a_page_with_many_customers_keeps_up(chromium: Browser, tmp_path: Path) 
     figures = measure(300, 20, 2, tmp_path, settle=0, opened=chromium)
     assert figures.changes > 0
     assert figures.frames > 0
-    assert figures.delay > 0  # what changed last was seen
+    assert figures.delay > 0  # the last change was seen
 
 
 @pytest.mark.faults
@@ -22,4 +22,4 @@ def test_a_thousand_customers_and_forty_changes_cost_little(
 ) -> None:
     figures = measure(1000, 40, 20, tmp_path, opened=chromium)
     assert figures.watched < 0.05  # of one core
-    assert figures.work < 100  # milliseconds in one go
+    assert figures.work < 100  # milliseconds in one task

@@ -1,4 +1,4 @@
-"""Every page in every language, without scripts: what it shows, to whom, and what it refuses."""
+"""Every page in every language, without scripts: content, permissions and refusals."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def paths(browser: httpx.Client) -> Iterator[str]:
 
 @cache
 def foreign(language: str) -> frozenset[str]:
-    """Words of the English texts that the language does not use itself, nor the data."""
+    """Words of the English texts that neither the language nor the data use."""
     ours = " ".join(" ".join(forms) for forms in catalogue(language).values())
     english = " ".join(catalogue(language))
     known = {word.lower() for word in words(" ".join([ours, OWN_WORDS, *DATA]))}
@@ -114,7 +114,7 @@ def test_numbers_are_written_as_the_language_does(full: Served) -> None:
     assert [share.replace(".", ",") for share in shares["en"]] == shares["de"]
 
 
-# --- what hostile names can do ---
+# --- hostile names ---
 
 
 def test_names_are_escaped_everywhere(full: Served) -> None:
@@ -179,7 +179,7 @@ def test_originals_are_downloads_and_texts_are_no_pages(full: Served) -> None:
         assert disposition.startswith("attachment") or is_text
 
 
-# --- coming in and going out ---
+# --- login and logout ---
 
 
 def test_who_is_not_logged_in_is_asked_to(full: Served) -> None:
@@ -281,7 +281,7 @@ def test_a_customer_is_paused_resumed_reset_and_set(house: Served) -> None:
     for decision in ("pause", "resume", "reset"):
         before = known()
         assert "acme?" in text(browser.get(f"/customer/{decision}?name=acme"))
-        assert known()["paused"] == before["paused"]  # asking changes nothing
+        assert known()["paused"] == before["paused"]  # a confirmation changes nothing
         answer = browser.post(f"/customer/{decision}", data={"name": "acme"})
         assert f"done={decision}" in answer.headers["location"]
         assert "notice" in browser.get(answer.headers["location"]).text
@@ -306,7 +306,7 @@ def test_a_customer_is_paused_resumed_reset_and_set(house: Served) -> None:
 
 
 def fields_of(page: httpx.Response, status: int = 200) -> dict[str, str]:
-    """What a form would send as it is."""
+    """The fields of a form with their present values."""
     inputs = tree(page, status).findall(".//main//input")
     return {field.get("name", ""): field.get("value", "") for field in inputs}
 
@@ -327,7 +327,7 @@ def test_an_old_form_changes_only_what_its_user_changed(house: Served) -> None:
     assert saved(second, pending_cap="7").status_code == 303
     assert known() == (3.0, 2, 7)
     wrong = saved(second, pending_cap="none")
-    saved(fields_of(wrong, 400), pending_cap="8")  # mended, it is still the old form
+    saved(fields_of(wrong, 400), pending_cap="8")  # corrected, it is still the old form
     assert known() == (3.0, 2, 8)
     newest = fields_of(browser.get("/customer/set?name=acme"))
     saved(newest, processing_cap="", weight="")
@@ -433,7 +433,7 @@ def test_a_customer_sees_its_own_and_nothing_else(full: Served) -> None:
     browser = customer(full, "Globex")
     for path in ("/", "/documents", "/documents?customer=Initech"):
         page = tree(browser.get(path))
-        page.xpath("//footer")[0].drop_tree()  # has the address that was asked for
+        page.xpath("//footer")[0].drop_tree()  # has the requested URL
         shown = page.text_content()
         assert "Globex" in shown
         assert not any(name in shown for name in ("Initech", "Northwind", "Acme"))

@@ -1,4 +1,4 @@
-"""What pages and streams are made from: the last hour, rows, charts, timelines."""
+"""The data of pages and streams: the last hour, rows, charts, timelines."""
 
 from __future__ import annotations
 
@@ -370,7 +370,7 @@ def test_the_last_hour_is_learnt_from_the_store(fairlead: Fairlead, clock: list[
 
 
 class Viewed:
-    """A snapshot that is brought up to date with what has happened since the last time."""
+    """A snapshot with an update for the events since the last one."""
 
     def __init__(self, fairlead: Fairlead) -> None:
         self._fairlead = fairlead

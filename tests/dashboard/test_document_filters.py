@@ -1,4 +1,4 @@
-"""The list of documents by pipeline, reference, batch and metadata, and what follows from it."""
+"""The list of documents filtered by pipeline, reference, batch and metadata, and its decisions."""
 
 from __future__ import annotations
 

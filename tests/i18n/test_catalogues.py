@@ -1,4 +1,4 @@
-"""The catalogues: complete, with nothing left over, the same placeholders, all plural forms."""
+"""The catalogues: complete, without unused texts, same placeholders, all plural forms."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LOAN_WORDS = {"Pipeline"}  # German, Spanish and Portuguese have no other word f
 
 @cache
 def sentences() -> set[str]:
-    """All texts of one form, wherever they are said."""
+    """All texts without plural forms."""
     return spoken.sentences() | words.sentences(environment())
 
 

@@ -1,4 +1,4 @@
-"""What customers read: reasons, numbers, lengths of time, times, and the choice of a language."""
+"""The translator: reasons, numbers, durations, times, and the choice of a language."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def test_a_session_of_a_key_that_is_revoked_meanwhile_never_begins(tmp_path: Pat
 def test_a_key_that_was_read_while_one_was_revoked_is_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It may be the very one: what was read may be older than the revocation."""
+    """The key that was read may be the revoked one, as it was before."""
 
     async def look_twice(fairlead: Fairlead) -> list[bool]:
         context = ServerContext(fairlead)

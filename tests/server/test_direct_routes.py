@@ -1,4 +1,4 @@
-"""The straight way to a handler answers as the long one does."""
+"""Direct routes respond as the same routes do through FastAPI."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def done(client: httpx.Client, content: bytes = ARTICLE) -> str:
 
 
 def form(options: str, content: bytes = ARTICLE) -> dict[str, Any]:
-    """A form of one file, whose name is given as it may come."""
+    """A form with one file, whose name is in this parameter."""
     head = f'--X\r\nContent-Disposition: form-data; name="file"{options}\r\n\r\n'
     return {
         "content": head.encode() + content + b"\r\n--X--\r\n",
@@ -283,12 +283,12 @@ def test_an_upload_whose_key_is_revoked_while_it_comes_is_refused(server: Served
         "Content-Type: multipart/form-data; boundary=X\r\nExpect: 100-continue\r\n"
         f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
     )
-    with socket.create_connection(("127.0.0.1", server.port), PATIENT) as line:
-        line.sendall(head.encode())
-        assert line.recv(1000).startswith(b"HTTP/1.1 100")  # the key was looked at
+    with socket.create_connection(("127.0.0.1", server.port), PATIENT) as connection:
+        connection.sendall(head.encode())
+        assert connection.recv(1000).startswith(b"HTTP/1.1 100")  # the key was checked
         server.operator.delete(f"/v1/keys/{id_of(key)}").raise_for_status()
-        line.sendall(body)
-        raw_problem(b"".join(iter(lambda: line.recv(65_536), b"")), "unauthorised", 401)
+        connection.sendall(body)
+        raw_problem(b"".join(iter(lambda: connection.recv(65_536), b"")), "unauthorised", 401)
     assert len(files_in(server.data)) == before
     listing = server.operator.get("/v1/documents", params={"customer": "revoked-in-the-middle"})
     assert listing.json()["documents"] == []

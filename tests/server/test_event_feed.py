@@ -44,7 +44,7 @@ def test_a_customer_is_not_told_who_works_and_who_decided() -> None:
 def test_the_watcher_outlives_whatever_goes_wrong(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else nobody would hear of anything, and no revocation would be known."""
+    """Without the watcher, no event and no revocation would arrive."""
     monkeypatch.setattr("fairlead.server.event_feed.PAUSE_SECONDS", 0.0)
 
     async def heard(fairlead: Fairlead) -> Any:

@@ -112,31 +112,31 @@ def test_five_hundred_streams_at_once(data: Path) -> None:
             + client.headers["authorization"].encode()
             + b"\r\n\r\n"
         )
-        lines = []
+        connections = []
         try:
             for _ in range(500):
-                line = socket.create_connection(("127.0.0.1", server.port), PATIENT)
-                lines.append(line)
-                line.sendall(head)
-            for line in lines:
-                until(line, b"retry: 1000")
+                connection = socket.create_connection(("127.0.0.1", server.port), PATIENT)
+                connections.append(connection)
+                connection.sendall(head)
+            for connection in connections:
+                until(connection, b"retry: 1000")
             while "fairlead_http_streams 500.0" not in client.get("/metrics").text:
                 pass
             id_ = upload(client, b"x").json()["id"].encode()
-            for line in lines:
-                until(line, id_)
+            for connection in connections:
+                until(connection, id_)
         finally:
-            for line in lines:
-                line.close()
+            for connection in connections:
+                connection.close()
         assert upload(client, b"y").status_code == 202
 
 
-def until(line: socket.socket, words: bytes) -> None:
-    got = b""
-    while words not in got:
-        piece = line.recv(65_536)
-        assert piece, got
-        got += piece
+def until(connection: socket.socket, text: bytes) -> None:
+    received = b""
+    while text not in received:
+        chunk = connection.recv(65_536)
+        assert chunk, received
+        received += chunk
 
 
 def test_a_stream_ends_with_a_reason_when_the_server_stops(data: Path) -> None:
@@ -147,18 +147,18 @@ def test_a_stream_ends_with_a_reason_when_the_server_stops(data: Path) -> None:
 
 
 def test_a_slow_reader_is_dropped_with_a_reason_and_others_are_not(data: Path) -> None:
-    long_one = tuple(range(-1, -5001, -1))  # some 29 kB in every event that tells of it
+    long_one = tuple(range(-1, -5001, -1))  # some 29 kB in every event
     with Fairlead(data) as fairlead:
-        fairlead.customers.add("acme")  # before the server starts, which so tells nobody of it
+        fairlead.customers.add("acme")  # before the server starts, so that no stream has the event
         with (
             served(data, "--workers", "0") as server,
             slow_reader(server) as slow,
             stream(server.operator) as events,
         ):
-            for _ in range(200):  # more than the network keeps for a reader
+            for _ in range(200):  # more than the network buffers
                 fairlead.customers.set("acme", thresholds=long_one)
             assert [event["kind"] for event in take(events, 200)] == ["customer-set"] * 200
-            for _ in range(5):  # in steps that a quick reader can follow
+            for _ in range(5):  # in portions that a quick reader can follow
                 fairlead.submit_many("acme", [b"x"] * 500)
                 assert [event["kind"] for event in take(events, 500)] == ["submitted"] * 500
             got = read_all(slow)
@@ -170,23 +170,23 @@ def test_a_slow_reader_is_dropped_with_a_reason_and_others_are_not(data: Path) -
 
 @contextmanager
 def slow_reader(server: Served) -> Iterator[socket.socket]:
-    """A connection whose stream has begun, and of which nothing more is read for now."""
+    """A connection with a stream of which only the beginning has been read."""
     authorization = server.operator.headers["authorization"]
-    with socket.socket() as line:
-        line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        line.settimeout(PATIENT)
-        line.connect(("127.0.0.1", server.port))
+    with socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.settimeout(PATIENT)
+        connection.connect(("127.0.0.1", server.port))
         head = f"GET /v1/events HTTP/1.1\r\nHost: x\r\nAuthorization: {authorization}\r\n\r\n"
-        line.sendall(head.encode())
+        connection.sendall(head.encode())
         got = b""
         while b"id: " not in got:
-            got += line.recv(4096)
-        yield line
+            got += connection.recv(4096)
+        yield connection
 
 
-def read_all(line: socket.socket) -> bytes:
+def read_all(connection: socket.socket) -> bytes:
     pieces = []
-    while piece := line.recv(1 << 20):
+    while piece := connection.recv(1 << 20):
         pieces.append(piece)
         if piece.endswith(b"\r\n0\r\n\r\n"):
             break

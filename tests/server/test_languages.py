@@ -1,4 +1,4 @@
-"""Problems in the language of whoever asks."""
+"""Problems in the language of the request."""
 
 from __future__ import annotations
 

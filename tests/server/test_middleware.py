@@ -17,7 +17,7 @@ from fairlead.server.middleware import RequestGuard
 
 
 def test_a_request_knows_nothing_of_who_asked_before_it(tmp_path: Path) -> None:
-    """One that came behind another on the same connection begins in that one's task."""
+    """A pipelined request starts in the context of the request before it."""
     known: list[str | None] = []
 
     async def app(_scope: Scope, _receive: Receive, send: Send) -> None:

@@ -1,4 +1,4 @@
-"""A scenario by nothing but the OpenAPI document: operations by their ids, answers checked."""
+"""A scenario with the OpenAPI document alone: operations by id, responses checked."""
 
 from __future__ import annotations
 

@@ -81,17 +81,17 @@ def test_a_live_queue_is_switched_and_the_answer_says_what_changed(tmp_path: Pat
 
 
 def at_once(server: Served, method: str, path: str, bodies: list[Any]) -> list[httpx.Response]:
-    """The answers to requests of operators that are sent together, over lines of their own."""
+    """The responses to requests of operators that are sent at the same time."""
     key = (server.data / "operator.key").read_text().strip()
-    lines, barrier = [server.client(key) for _ in bodies], Barrier(len(bodies))
+    clients, barrier = [server.client(key) for _ in bodies], Barrier(len(bodies))
 
-    def send(line: httpx.Client, body: Any) -> httpx.Response:
-        line.get("/v1/me")  # so that the line is open
+    def send(client: httpx.Client, body: Any) -> httpx.Response:
+        client.get("/v1/me")  # so that the connection is open
         barrier.wait()
-        return line.request(method, path, json=body)
+        return client.request(method, path, json=body)
 
     with ThreadPoolExecutor(len(bodies)) as pool:
-        return list(pool.map(send, lines, bodies))
+        return list(pool.map(send, clients, bodies))
 
 
 def test_changes_of_one_customer_at_once_lose_nothing(server: Served) -> None:
@@ -248,7 +248,7 @@ def test_the_command_line_makes_and_revokes_keys_of_a_running_server(server: Ser
     assert operators.get("/v1/customers").status_code == 200
     run("revoke", id_)
     while client.get("/v1/documents").status_code == 200:
-        pass  # until the watcher has seen it: the test's own time limit bounds this
+        pass  # until the event feed has the event; the test's time limit bounds this
     problem(client.get("/v1/documents"), "unauthorised", 401)
 
 
@@ -423,7 +423,7 @@ def test_what_another_process_limits_is_known_with_its_event(server: Served) -> 
     assert client.get("/v1/me").status_code == 200
     with server.operator.stream("GET", "/v1/events") as events, Fairlead(server.data) as fairlead:
         lines = events.iter_lines()
-        assert any(line.startswith("id: ") for line in lines)  # from now on it hears everything
+        assert any(line.startswith("id: ") for line in lines)  # the stream has begun
         fairlead.customers.set("elsewhere", requests_a_second=0.001, requests_burst=1)
         news = '"kind":"customer-set","customer":"elsewhere"'
         assert any(news in line for line in lines)

@@ -1,4 +1,4 @@
-"""Threads that customers share: none of them takes all, and none waits for another's calls."""
+"""The pool that customers share: none can use all threads, none waits for another's calls."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fairlead.server.per_customer_pool import THREADS_PER_CUSTOMER, PerCustomerP
 
 
 class Slow:
-    """A call that tells when it begins, and ends when it may."""
+    """A call that reports its start, and ends when the test permits."""
 
     def __init__(self) -> None:
         self.starts = Queue[int]()

@@ -1,4 +1,4 @@
-"""Two servers on one PostgreSQL database: customers apart, outages borne, nothing lost."""
+"""Two servers on one PostgreSQL database: isolation of customers, outages, no loss."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fairlead.server.context import ServerContext
 
 @pytest.fixture
 def frail() -> Iterator[Server]:
-    """A server that may be killed, and forgets nothing."""
+    """A PostgreSQL server that a test may kill; it loses nothing."""
     with postgreskit.frail_server() as server:
         yield server
 
@@ -88,7 +88,7 @@ def test_nothing_is_lost_when_the_database_is_killed_under_two_servers(
 def test_the_database_keeps_customers_apart_where_we_forgot_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A bug in the API: it takes every document for everybody's."""
+    """A simulated bug in the API: every customer may see every document."""
     monkeypatch.setattr(Caller, "may_see", lambda _self, _customer: True)
     with postgreskit.lent(tmp_path):
         settings = {"store": postgreskit.url_for(tmp_path)}

@@ -1,4 +1,4 @@
-"""Preconditions: nothing is changed that is not as its sender knows it; by a real server."""
+"""Preconditions: a document changes only if it has the expected version; on a real server."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def last_event(server: Served) -> Any:
 
 
 def ready_for(client: httpx.Client, decision: str) -> str:
-    """The path of a document about which this can be decided."""
+    """The path of a document in a state that allows the decision."""
     path = submitted(client)
     if decision == "/retry":
         assert client.post(path + "/cancel").status_code == 200

@@ -1,4 +1,4 @@
-"""The id of a request: in its answer, and in every line of the log that it causes."""
+"""The id of a request: in its response, and in each line that it writes to the log."""
 
 from __future__ import annotations
 

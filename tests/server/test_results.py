@@ -91,7 +91,7 @@ def test_wrong_queries_are_refused(server: Served, query: str, kind: str, status
 def test_a_long_poll_is_answered_when_a_document_ends(server: Served) -> None:
     last = lines(server.operator.get("/v1/results"))[-1]["cursor"]
     with Fairlead(server.data) as fairlead:
-        fairlead.submit("cork", b"other event")  # which wakes nobody
+        fairlead.submit("cork", b"other event")  # which must end no long poll
         fairlead.customers.pause("cork")
         writer = Thread(target=add_done, args=(fairlead, "acme", ["late"]))
         writer.start()

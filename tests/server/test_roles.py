@@ -1,4 +1,4 @@
-"""Roles of keys: which address permits what, for every route of the OpenAPI document."""
+"""Roles of keys: permissions for every route of the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from fairlead.server.context import ServerContext
 
 SECRET = "acme-secret.txt"
 STREAMS = ("/v1/events",)
-"""Answers that do not end."""
+"""Responses that do not end."""
 ANYBODY = ("/livez", "/readyz", "/metrics")
 SERVICE = (
     *("/v1/documents", "/v1/batches", "/v1/results", "/v1/events", "/v1/webhooks", "/v1/me"),
     "/v1/usage",
 )
 TRACEBACKS = "/cause"
-"""What follows a document's path and shows internals, to operators only."""
+"""A path below a document that shows internals, to operators only."""
 WORKER = ("/v1/jobs", "/v1/me")
 
 

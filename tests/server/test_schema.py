@@ -1,4 +1,4 @@
-"""The OpenAPI document: true, by schemathesis, and complete."""
+"""The OpenAPI document: correct, checked by schemathesis, and complete."""
 
 from __future__ import annotations
 

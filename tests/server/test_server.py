@@ -98,9 +98,9 @@ def test_a_second_signal_cuts_requests_off_without_a_word_of_the_framework(data:
             f"Content-Type: {TYPE['Content-Type']}\r\nContent-Length: 1000\r\n"
             "Expect: 100-continue\r\n\r\n"
         )
-        with socket.create_connection(("127.0.0.1", server.port), PATIENT) as line:
-            line.sendall(head.encode())
-            assert line.recv(1000).startswith(b"HTTP/1.1 100")  # it waits for the body
+        with socket.create_connection(("127.0.0.1", server.port), PATIENT) as connection:
+            connection.sendall(head.encode())
+            assert connection.recv(1000).startswith(b"HTTP/1.1 100")  # it waits for the body
             server.process.send_signal(signal.SIGTERM)
             server.process.send_signal(signal.SIGINT)
             assert server.process.wait(PATIENT) == 1
@@ -115,7 +115,7 @@ def _metrics(server: Served) -> bytes:
 
 
 def _is_read(server: Served) -> bool:
-    """Whether the server has taken the connection of the upload: two clients, two connections."""
+    """Whether the server has accepted the connection of the upload, beside that of the client."""
     folder = Path(f"/proc/{server.process.pid}/fd")
     sockets = [str(link.readlink()) for link in folder.iterdir()]
     return sum(socket.startswith("socket:") for socket in sockets) >= 3
@@ -156,7 +156,7 @@ def test_a_crash_between_commit_and_answer_makes_no_second_document(data: Path) 
             upload(server.client(key), b"kept", headers={"Idempotency-Key": "the same"})
         assert server.process.wait(PATIENT) == -signal.SIGKILL
     with Fairlead(data) as fairlead:
-        (first,) = fairlead.documents()  # it was committed, and nobody was told
+        (first,) = fairlead.documents()  # it was committed, but the response was lost
     with served(data, "--workers", "0", "--port", str(port)) as server:
         client = server.client(key)
         again = upload(client, b"kept", headers={"Idempotency-Key": "the same"})
@@ -193,8 +193,8 @@ def test_half_an_upload_of_a_killed_server_is_swept_and_never_a_document(data: P
             + client.headers["authorization"].encode()
             + b"\r\n\r\n"
         )
-        with socket.create_connection(("127.0.0.1", server.port), PATIENT) as line:
-            line.sendall(head + HEAD + bytes(2_000_000))
+        with socket.create_connection(("127.0.0.1", server.port), PATIENT) as connection:
+            connection.sendall(head + HEAD + bytes(2_000_000))
             while not list((data / "files").rglob("incoming/*")):
                 pass
             server.process.kill()

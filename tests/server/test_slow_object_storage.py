@@ -1,4 +1,4 @@
-"""The server while object storage takes its time: nobody waits for what is another one's."""
+"""The server with slow object storage: no customer waits for the files of another."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DELETED = b"<DeleteResult><Deleted><Key>%b</Key></Deleted></DeleteResult>"
 
 
 class Bucket(ThreadingHTTPServer):
-    """As much of S3 as is needed here. It tells what it is asked for, and answers when it may."""
+    """The part of S3 that the tests need. It records methods, and responds when a test permits."""
 
     daemon_threads = True
 
@@ -35,12 +35,12 @@ class Bucket(ThreadingHTTPServer):
         self.may_answer = Event()
 
     def hold(self) -> None:
-        """Answer nobody from now on, and forget what was asked before."""
+        """Stop responding, and forget the recorded methods."""
         self.may_answer.clear()
         self.methods = Queue[str]()
 
     def expect(self, method: str, times: int = 1) -> None:
-        """Wait until so many ask for this."""
+        """Wait for so many requests with this method."""
         assert [self.methods.get(timeout=PATIENT) for _ in range(times)] == [method] * times
 
     @property
@@ -88,7 +88,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_message(self, *_said: object) -> None:
-        """Nothing."""
+        """Log no requests."""
 
 
 @pytest.fixture
@@ -120,7 +120,7 @@ def pool(slow: Bucket) -> Iterator[ThreadPoolExecutor]:
 
 
 def ids_of(client: httpx.Client, content: bytes, number: int = 1) -> list[str]:
-    """So many documents, once they are done."""
+    """The ids of so many documents, after they are done."""
     ids = [upload(client, content).json()["id"] for _ in range(number)]
     for id_ in ids:
         assert client.get(f"/v1/documents/{id_}?wait=60").json()["state"] == "done"
@@ -147,13 +147,13 @@ def test_who_sends_waits_for_nobody_else(
 def test_who_fetches_waits_for_nobody_else(
     place: str, server: Served, slow: Bucket, pool: ThreadPoolExecutor
 ) -> None:
-    """And nobody waits who fetches what is short."""
+    """Short texts and files need no fetch, so their requests do not wait either."""
     acme, globex = server.customer("acme"), server.customer("globex")
     slow.may_answer.set()
     long, (other,) = ids_of(acme, LONG, MANY), ids_of(globex, LONG)
     (short,) = ids_of(acme, b"short")
     for path in server.data.glob("cache/**/fetched/*"):
-        path.unlink()  # else what the worker has fetched need not be fetched again
+        path.unlink()  # so that the server fetches again what the worker has fetched
     slow.hold()
     fetched = [pool.submit(acme.get, place.format(id_)) for id_ in long]
     slow.expect("GET", THREADS_PER_CUSTOMER)
@@ -168,7 +168,7 @@ def test_who_fetches_waits_for_nobody_else(
 def test_who_deletes_waits_for_nobody_else(
     server: Served, slow: Bucket, pool: ThreadPoolExecutor
 ) -> None:
-    """What is deleted is gone at once; its files may take their time."""
+    """Deleted documents are gone immediately; their files are removed later."""
     acme, globex = server.customer("acme"), server.customer("globex")
     places = [f"/v1/documents/{id_}" for id_ in ids_of(acme, b"short", MANY)]
     (other,) = ids_of(globex, b"short")

@@ -1,4 +1,4 @@
-"""Finding 11: what a request must not contain."""
+"""Finding 11: requests that must be refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fields of an upload: they come back, listings find them, and wrong ones are refused."""
+"""Fields of an upload: documents have them, listings filter by them, invalid ones are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Uploads that come together share a batch, and nobody waits for others who do not come."""
+"""Uploads that arrive together share a batch, and no upload waits for ones that never arrive."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fairlead.server.upload_batcher import UploadBatcher
 
 
 class Noting:
-    """Accepts everything, and notes how many came together."""
+    """Accepts every offer, and records the sizes of batches."""
 
     is_far = False
 
@@ -36,7 +36,7 @@ class Noting:
 
 
 class Gate(Noting):
-    """Begins a batch, and goes on when it may."""
+    """Starts a batch, and ends it when the test permits."""
 
     def __init__(self, *, is_far: bool = False) -> None:
         super().__init__()
@@ -50,7 +50,7 @@ class Gate(Noting):
 
 
 class Busy:
-    """The time of a loop that is late with everything; calls `then` after a while."""
+    """The clock of a busy event loop; calls `then` after some readings."""
 
     def __init__(self, then: Callable[[], None] = lambda: None) -> None:
         self._now = 0.0
@@ -79,7 +79,7 @@ def batcher(noting: Noting) -> Iterator[UploadBatcher]:
 
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody comes too late."""
+    """Makes the batcher wait as long as uploads may still arrive."""
     monkeypatch.setattr(upload_batcher, "QUIET_SECONDS", 3600)
 
 
@@ -89,7 +89,7 @@ async def one_after_another(batcher: UploadBatcher, number: int) -> None:
 
 
 async def beside_each_other(batcher: UploadBatcher, *numbers: int) -> None:
-    """Clients who send so many each, always the next when they got their answer."""
+    """Clients that send so many documents each, one after another."""
     await asyncio.gather(*(one_after_another(batcher, number) for number in numbers))
 
 
@@ -224,7 +224,7 @@ def test_who_is_cut_off_far_away_is_told_what_became_of_it() -> None:
 
 
 def test_what_has_not_begun_far_away_is_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    """When the server stops, whether its request was cut off or not."""
+    """When the server stops, whether the client is still connected or not."""
     monkeypatch.setattr("fairlead.server.per_customer_pool.THREADS_PER_CUSTOMER", 1)
     gate = Gate(is_far=True)
     batcher = UploadBatcher(cast("Fairlead", gate))
@@ -248,7 +248,7 @@ def test_what_has_not_begun_far_away_is_taken_back(monkeypatch: pytest.MonkeyPat
 
 
 def test_who_is_cut_off_is_told_what_became_of_its_documents() -> None:
-    """It is never told that its documents were refused when they are stored."""
+    """A request must not be refused when its documents are stored."""
     gate = Gate()
     batcher = UploadBatcher(cast("Fairlead", gate))
 

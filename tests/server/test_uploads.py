@@ -1,4 +1,4 @@
-"""Uploads: what is kept, and what is discarded."""
+"""Uploads: which files are kept, and which are discarded."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_what_is_discarded_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_an_upload_that_is_cut_off_is_not_closed_while_it_is_written(tmp_path: Path) -> None:
-    """Its descriptor might be another file's by then."""
+    """Its file descriptor might belong to another file by then."""
     steps: list[str] = []
     has_begun, may_end = threading.Event(), threading.Event()
 

@@ -1,4 +1,4 @@
-"""Webhooks over HTTP: a real receiver on loopback, and customers who see only their own."""
+"""Webhooks over HTTP: a real receiver on loopback; customers see only their own webhooks."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from apikit import Served, problem, served, upload
 from standardwebhooks import Webhook
 
 NOBODY = "http://127.0.0.1:9/hook"
-"""Where no server listens."""
+"""A URL where no server listens."""
 Received = Queue[tuple[dict[str, str], bytes]]
 
 
 @contextmanager
 def receiver() -> Iterator[tuple[str, Received]]:
-    """A server that takes everything, on a free port of loopback."""
+    """A server that accepts all deliveries, on a free port of loopback."""
     received: Received = Queue()
 
     class Handler(BaseHTTPRequestHandler):
