@@ -124,26 +124,8 @@ async def settings_page(request: Request, name: Name) -> Response:
     check_may_change(page)
     customer = await page.context.ask(page.fairlead.store.customer, name)
     values = {setting.name: _text(getattr(customer.settings, setting.name)) for setting in FORM}
-    return _form(page, name, values, values)
-
-
-def _form(
-    page: PageRequest,
-    name: str,
-    entered: dict[str, str],
-    before: dict[str, str],
-    *,
-    is_wrong: bool = False,
-) -> Response:
-    return page.show(
-        "settings.html",
-        status=400 if is_wrong else 200,
-        name=name,
-        entered=entered,
-        before=before,
-        is_wrong=is_wrong,
-        settings=FORM,
-    )
+    form: dict[str, Any] = {"entered": values, "before": values, "is_wrong": False}
+    return page.show("settings.html", name=name, settings=FORM, **form)
 
 
 @router.post("/customer/set")
@@ -163,7 +145,8 @@ async def change_settings(request: Request) -> Response:
         changes = {setting.name: _value(setting, entered[setting.name]) for setting in changed}
         await page.context.ask(set_customer, name, by=page.caller.key_id, **changes)
     except (InvalidSetting, ValueError, OverflowError):
-        return _form(page, name, entered, before, is_wrong=True)
+        wrong: dict[str, Any] = {"entered": entered, "before": before, "is_wrong": True}
+        return page.show("settings.html", status=400, name=name, settings=FORM, **wrong)
     return redirect("/customer", name=name, done="set")
 
 

@@ -59,7 +59,13 @@ BLANK: dict[str, Any] = {
     "error": None,
 }
 """An empty row, for the template that scripts copy and fill."""
-NAMES = {"en": "English", "es": "Español", "pt": "Português", "pl": "Polski", "de": "Deutsch"}
+LANGUAGE_NAMES = {
+    "en": "English",
+    "es": "Español",
+    "pt": "Português",
+    "pl": "Polski",
+    "de": "Deutsch",
+}
 
 
 @cache
@@ -196,7 +202,7 @@ def show(
         "n_": translator.count,
         "t": translator,
         "lang": translator.language,
-        "languages": {code: NAMES[code] for code in LANGUAGES},
+        "languages": {code: LANGUAGE_NAMES[code] for code in LANGUAGES},
         "marks": {"decimal": decimal, "group": group, "least": least},
         "caller": page.caller if page else None,
         "live_mark": context_of(request).live_view.mark,
