@@ -65,6 +65,7 @@ inherited. A class that sets `problem` also gives that problem its title.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 TYPE_PREFIX = "urn:fairlead:problem:"
@@ -445,3 +446,10 @@ class StoreRefused(
 
 class TargetNotEmpty(DataError, code="target-not-empty", title="Target not empty"):
     """The target of a migration already has data."""
+
+
+def error_classes(base: type[FairleadError] = FairleadError) -> Iterator[type[FairleadError]]:
+    """The class and all its subclasses."""
+    yield base
+    for subclass in base.__subclasses__():
+        yield from error_classes(subclass)

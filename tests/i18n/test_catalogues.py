@@ -12,10 +12,10 @@ from string import Formatter
 import pytest
 
 import fairlead
+from fairlead.errors import error_classes
 from fairlead.i18n import texts as spoken
 from fairlead.i18n.catalogue import CatalogueEntry, catalogue, entries
 from fairlead.i18n.languages import FORMATS, LANGUAGES
-from fairlead.i18n.texts import error_classes
 from fairlead.model.documents import WORKER_LOST
 from fairlead.policy.explain import Plural
 from fairlead.policy.failures import SENTENCES, STEP_FAILED

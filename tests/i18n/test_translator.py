@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.errors import FairleadError, Message, PendingCapReached
+from fairlead.errors import FairleadError, Message, PendingCapReached, error_classes
 from fairlead.i18n import LANGUAGES, language_of, negotiate, translator
-from fairlead.i18n.texts import error_classes
 from fairlead.model.explanations import Forecast, Reason
 from fairlead.policy.explain import WORDS, words
 

@@ -5,8 +5,14 @@ from __future__ import annotations
 import pytest
 
 from fairlead.backoff import FIRST_SECONDS, LONGEST_SECONDS, Attempts, Backoff, Outage
-from fairlead.errors import DamagedData, DiskFull, FairleadError, StoreBusy, TemporarilyUnavailable
-from fairlead.i18n.texts import error_classes
+from fairlead.errors import (
+    DamagedData,
+    DiskFull,
+    FairleadError,
+    StoreBusy,
+    TemporarilyUnavailable,
+    error_classes,
+)
 
 FULL = DiskFull("the disk is full; free some space")
 

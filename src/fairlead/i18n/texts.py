@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from fairlead.errors import FairleadError
+from fairlead.errors import error_classes
 from fairlead.model.states import REFUSALS, Action
 from fairlead.policy.explain import PHRASES, WORDS, Plural
 from fairlead.policy.failures import SENTENCES
@@ -19,13 +17,6 @@ LENGTHS = {
     1: Plural("number", "{number} second", "{number} seconds"),
 }
 """Units of time, by their seconds."""
-
-
-def error_classes(base: type[FairleadError] = FairleadError) -> Iterator[type[FairleadError]]:
-    """All classes of the tree of errors."""
-    yield base
-    for subclass in base.__subclasses__():
-        yield from error_classes(subclass)
 
 
 def sentences() -> set[str]:

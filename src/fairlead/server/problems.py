@@ -11,9 +11,8 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from fairlead import errors
-from fairlead.errors import TYPE_PREFIX, Message
+from fairlead.errors import TYPE_PREFIX, Message, error_classes
 from fairlead.i18n import translator
-from fairlead.i18n.texts import error_classes
 from fairlead.model.keys import without_secrets
 
 MEDIA_TYPE = "application/problem+json"
