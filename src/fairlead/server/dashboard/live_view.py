@@ -10,7 +10,6 @@ import asyncio
 import json
 import logging
 import secrets
-import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -135,25 +134,24 @@ class Snapshot:
         self._rows: dict[str, CustomerTableRow] = {}
         self._figures: dict[str, Any] = {}
         self._lists: dict[str, Any] = {}
-        self._slow_at = self._all_read_at = float("-inf")
-        self._slow_pause = SLOW
+        self._fairness_read_at = self._all_read_at = float("-inf")
+        self._fairness_pause = SLOW
         self._name_of = lru_cache(4 * MOST_WORKERS)(self._document_name)
 
     def update(self, changes: Changes, last_hour: LastHour, number: int) -> LiveMessage | None:
         """Read what changed; the message with the differences from the last snapshot, if any."""
         now = self._fairlead.store.now()
-        is_slow = changes.everything or abs(now - self._slow_at) >= self._slow_pause
-        if is_slow:
-            self._slow_at, began = now, time.thread_time()
-            self._fairness = FairnessFigures(self._fairlead.queue.fairness())
-            took = time.thread_time() - began
-            self._slow_pause = min(max(SLOW, SLOW_FACTOR * took), SLOWEST)
+        reads_fairness = (
+            changes.everything or abs(now - self._fairness_read_at) >= self._fairness_pause
+        )
+        if reads_fairness:
+            self._read_fairness(now)
             self._waits = last_hour.waits_by_class()
             if self._fairness.policy == "fair" and abs(now - self._all_read_at) >= FADING:
                 changes.everything = True
         self._read(changes, now)
         customers = {}
-        for name in self._outdated(changes, now) if is_slow else self._named(changes):
+        for name in self._outdated(changes, now) if reads_fairness else self._named(changes):
             before = self._rows.get(name)
             row = customer_row(self._fairlead, self._records[name], self._fairness, last_hour, now)
             if row != before:
@@ -172,6 +170,12 @@ class Snapshot:
         )
         self._figures, self._lists = numbers, lists
         return LiveMessage(number, *content) if any(content) else None
+
+    def _read_fairness(self, now: float) -> None:
+        """Read the fairness figures, and set the pause until they are read again."""
+        self._fairness_read_at, began = now, thread_time()
+        self._fairness = FairnessFigures(self._fairlead.queue.fairness())
+        self._fairness_pause = min(max(SLOW, SLOW_FACTOR * (thread_time() - began)), SLOWEST)
 
     def _read(self, changes: Changes, now: float) -> None:
         store = self._fairlead.store
