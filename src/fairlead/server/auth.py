@@ -16,7 +16,7 @@ from fairlead.model.documents import Event, EventKind
 from fairlead.model.keys import Role, StoredKey, id_of, matches
 from fairlead.model.names import check_customer
 from fairlead.server.problems import Problem
-from fairlead.server.roles import check_role
+from fairlead.server.roles import SAFE_METHODS, check_role
 from fairlead.server.sessions import Sessions
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ COOKIE = "fairlead_session"
 LINK_SECONDS = 3600
 _MAX_LINKS = 100
 _MAX_CACHED = 10_000
-_SAFE_METHODS = frozenset(["GET", "HEAD", "OPTIONS"])
 _WITHOUT_PAGES = frozenset([Role.SERVICE, Role.WORKER, Role.LINK])
 """Roles that may not log in to the dashboard."""
 
@@ -255,7 +254,7 @@ class Authenticator:
         caller = None if key_id is None else self._caller_of(await self._stored_key(key_id))
         if caller is None:
             return None
-        if request.method not in _SAFE_METHODS and not is_own_page(request):
+        if request.method not in SAFE_METHODS and not is_own_page(request):
             raise Problem(
                 "forbidden",
                 Message("requests from another site are not allowed with a session cookie"),

@@ -14,11 +14,11 @@ from fairlead import errors
 from fairlead.errors import TYPE_PREFIX, Message, error_classes
 from fairlead.i18n import translator
 from fairlead.model.keys import without_secrets
+from fairlead.model.usage import DAY
 
 MEDIA_TYPE = "application/problem+json"
 SECONDS_UNTIL_ROOM = 5
 """Retry-After when a pending document has to end first, or a service is unavailable."""
-_DAY = 86_400
 
 
 class Kind(NamedTuple):
@@ -124,7 +124,7 @@ def problem_of(error: errors.FairleadError, id_: str = "") -> Problem:
 
 def _seconds_until_room(error: errors.LimitReached) -> int:
     if isinstance(error, errors.DailyBytesReached):
-        return int(_DAY - time.time() % _DAY) + 1
+        return int(DAY - time.time() % DAY) + 1
     return SECONDS_UNTIL_ROOM
 
 

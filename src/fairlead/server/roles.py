@@ -12,7 +12,7 @@ from fairlead.errors import Message
 from fairlead.model.keys import Role
 from fairlead.server.problems import Problem
 
-_SAFE = frozenset(["GET", "HEAD", "OPTIONS"])
+SAFE_METHODS = frozenset(["GET", "HEAD", "OPTIONS"])
 _JOBS = re.compile(r"/v1/jobs(/.*)?")
 _OWN_SESSION = re.compile(r"/(logout|language)")
 """What everybody with a session may change."""
@@ -25,7 +25,7 @@ _WORKER = re.compile(r"/v1/jobs(/.*)?|/v1/me")
 
 def check_role(role: Role, method: str, path: str) -> None:
     """Raise if keys of this role do not permit the request."""
-    if role is Role.VIEWER and method not in _SAFE and not _OWN_SESSION.fullmatch(path):
+    if role is Role.VIEWER and method not in SAFE_METHODS and not _OWN_SESSION.fullmatch(path):
         raise viewer_may_not_change()
     if role is Role.SERVICE and not _SERVICE.fullmatch(path):
         raise Problem("forbidden", "this is not permitted with a service's API key")
