@@ -239,7 +239,7 @@ class Authenticator:
         if caller is None:
             return None
         if caller.role in _WITHOUT_PAGES:
-            raise Problem("forbidden", f"a {caller.role}'s API key opens no dashboard")
+            raise Problem("forbidden", f"a {caller.role}'s API key does not open the dashboard")
         await self._context.ask(self._sessions.add, session, caller.key_id)
         if await self.is_revoked(caller):  # it may have been revoked meanwhile
             await self.logout(session)

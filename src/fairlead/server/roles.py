@@ -30,7 +30,9 @@ def check_role(role: Role, method: str, path: str) -> None:
     if role is Role.SERVICE and not _SERVICE.fullmatch(path):
         raise Problem("forbidden", "this is not permitted with a service's API key")
     if role is Role.LINK:
-        raise Problem("forbidden", "a link opens the page of its customer, and nothing else")
+        raise Problem(
+            "forbidden", "this key belongs to a link, which opens only the page of its customer"
+        )
     if role is Role.WORKER and not _WORKER.fullmatch(path):
         raise Problem("forbidden", "this is not permitted with a worker's API key")
     if role in (Role.CUSTOMER, Role.VIEWER) and _JOBS.fullmatch(path):

@@ -59,7 +59,8 @@ async def list_page(
 ) -> Response:
     page = await operator_page(request)
     if sort not in SORTS or show_ not in SHOWS:
-        raise Problem("invalid-request", f"sort must be one of {', '.join(SORTS)}")
+        text = f"sort must be one of {', '.join(SORTS)}; show one of {', '.join(SHOWS)}"
+        raise Problem("invalid-request", text)
     context = page.context
     rows = await context.ask(lambda: context.live_view.rows(context.fairlead.store.customers()))
     matching = sorted_rows(filtered_rows(rows, text, show_), sort, reverse=down)

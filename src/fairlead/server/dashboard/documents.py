@@ -79,7 +79,7 @@ def _filter(page: PageRequest, sent: Mapping[str, str]) -> Filter:
     """The filter of a query or form. A customer's filter is always on its own documents."""
     values = {name: sent.get(name, "") for name in FILTERS}
     if any(len(value) > LONGEST_FILTER for value in values.values()):
-        raise Problem("invalid-request", "a filter is too long")
+        raise Problem("invalid-request", f"a filter may have at most {LONGEST_FILTER} characters")
     if values["metadata"] and "=" not in values["metadata"]:
         raise Problem("invalid-request", "metadata must be a key and a value, such as order=471")
     if values["state"] and values["state"] not in set(State):
@@ -333,7 +333,7 @@ async def decide(request: Request, decision: str) -> Response:
     try:
         until = float(form.get("until") or "inf")
     except ValueError:
-        raise Problem("invalid-request", "until is a time in seconds since 1970") from None
+        raise Problem("invalid-request", "until must be a time in seconds since 1970") from None
     done, left = await page.context.ask(_decide, page, action, chosen, ids, until)
     if "single" in form and ids:
         return redirect(f"/document/{ids[0]}")

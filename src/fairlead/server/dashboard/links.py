@@ -37,7 +37,7 @@ async def add(request: Request) -> Response:
     form = await form_of(request)
     name, days = form.get("name", ""), form.get("days", "")
     if not days.isdecimal():
-        raise Problem("invalid-request", "not as expected: days")
+        raise Problem("invalid-request", "days must be a whole number")
     link = await page.context.ask(
         page.fairlead.customers.link, name, days=int(days), by=page.caller.key_id
     )

@@ -266,7 +266,7 @@ def _compressed(request: Request, response: Response) -> Response:
 def _problem(error: Exception, request: Request) -> Problem:
     if isinstance(error, RequestValidationError):
         fields = sorted({str(mistake["loc"][-1]) for mistake in error.errors()})
-        return Problem("invalid-request", f"not as expected: {', '.join(fields)}")
+        return Problem("invalid-request", f"invalid parameters: {', '.join(fields)}")
     return as_problem(error, request.scope)
 
 

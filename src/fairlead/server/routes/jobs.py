@@ -154,7 +154,7 @@ async def retry(request: Request, token: str) -> Response:
     context, job = await _held(request, token)
     body = await schemas.read_body(request, schemas.JobRetry)
     if (body.after is None) == (body.error is None):
-        raise Problem("invalid-request", "give after, in seconds, or an error")
+        raise Problem("invalid-request", "send either after, in seconds, or error")
     options = StepOptions(attempts=body.attempts, retry_for=body.retry_for)
     outcome: Outcome
     if body.after is not None:
