@@ -37,7 +37,10 @@ CLASSES = ("light", "medium", "heavy")
 
 _ENDS = frozenset([EventKind.DONE, EventKind.FAILED])
 _STOPS = _ENDS | {
-    *(EventKind.CANCELLED, EventKind.DELETED, EventKind.REQUEUED, EventKind.RELEASED),
+    EventKind.CANCELLED,
+    EventKind.DELETED,
+    EventKind.REQUEUED,
+    EventKind.RELEASED,
     EventKind.RESCUED,
 }
 

@@ -65,7 +65,9 @@ def _form(request: Request, text: str | None = None, status: int = 200) -> Respo
 async def _with_session(request: Request, response: Response, session: str) -> Response:
     await _end_session(request)
     response.set_cookie(
-        *(COOKIE, session, SESSION_SECONDS),
+        COOKIE,
+        session,
+        SESSION_SECONDS,
         httponly=True,
         samesite="strict",
         path="/",

@@ -88,7 +88,7 @@ async def _claimed(
 )
 async def renew(request: Request, token: str) -> Response:
     """Renew the lease of a job and report its progress. 409: stop, the result is not needed."""
-    context, job = await _held(request, token)
+    context, job = await _held_job(request, token)
     progress = None
     if await request.body():
         body = await schemas.read_body(request, schemas.JobProgress)
@@ -114,7 +114,7 @@ async def renew(request: Request, token: str) -> Response:
 )
 async def finish(request: Request, token: str) -> Response:
     """End a job with its result: text, Markdown and data as JSON, or with files as a form."""
-    context, job = await _held(request, token)
+    context, job = await _held_job(request, token)
     try:
         returned = await read_result(request, context, job.run.folder)
         await context.ask(context.jobs.finish, job, returned)
@@ -132,7 +132,7 @@ async def finish(request: Request, token: str) -> Response:
 )
 async def refuse(request: Request, token: str) -> Response:
     """Fail the document permanently; its customer reads the detail."""
-    context, job = await _held(request, token)
+    context, job = await _held_job(request, token)
     body = await schemas.read_body(request, schemas.JobRefusal)
     outcome = outcome_of_error(Refuse(body.code, body.detail))
     return await _settle(context, job, outcome, StepOptions())
@@ -151,7 +151,7 @@ async def retry(request: Request, token: str) -> Response:
     An `error` uses an attempt, and only operators read it. After that many `attempts`, or after
     `retry_for` seconds in total, the document fails as `step-failed`.
     """
-    context, job = await _held(request, token)
+    context, job = await _held_job(request, token)
     body = await schemas.read_body(request, schemas.JobRetry)
     if (body.after is None) == (body.error is None):
         raise Problem("invalid-request", "send either after, in seconds, or error")
@@ -188,7 +188,7 @@ async def _settle(
 )
 async def content(request: Request, token: str) -> Response:
     """The document as it was submitted."""
-    context, job = await _held(request, token)
+    context, job = await _held_job(request, token)
     claim, media_type = job.claim, "application/octet-stream"
     headers = {
         "ETag": f'"{claim.sha256}"',
@@ -208,7 +208,7 @@ async def content(request: Request, token: str) -> Response:
 )
 async def text(request: Request, token: str) -> Response:
     """The text that earlier steps found."""
-    context, job = await _held(request, token)
+    context, job = await _held_job(request, token)
     return await _blob_response(context, job.run.text, "text/plain; charset=utf-8")
 
 
@@ -222,7 +222,7 @@ async def text(request: Request, token: str) -> Response:
 )
 async def markdown(request: Request, token: str) -> Response:
     """The Markdown that earlier steps found; the text where they found none."""
-    context, job = await _held(request, token)
+    context, job = await _held_job(request, token)
     blob = job.run.markdown or job.run.text
     return await _blob_response(context, blob, "text/markdown; charset=utf-8")
 
@@ -237,11 +237,11 @@ async def markdown(request: Request, token: str) -> Response:
 )
 async def data(request: Request, token: str) -> Response:
     """The data that earlier steps found."""
-    context, job = await _held(request, token)
+    context, job = await _held_job(request, token)
     return await _blob_response(context, job.run.data, "application/json")
 
 
-async def _held(request: Request, token: str) -> tuple[ServerContext, HeldJob]:
+async def _held_job(request: Request, token: str) -> tuple[ServerContext, HeldJob]:
     context = context_of(request)
     caller = await context.auth.caller(request)
     return context, await context.ask(context.jobs.held, token, caller.key_id)
