@@ -124,7 +124,7 @@ def test_pages_are_fetched_when_they_are_needed(server: Served) -> None:
 
 def test_a_key_submits_for_its_own_customer_only(acme: Client, operator: Client) -> None:
     assert acme.submit(b"x", customer="acme").customer == "acme"
-    with pytest.raises(errors.NotAllowed, match="that customer alone"):
+    with pytest.raises(errors.NotAllowed, match="that customer only"):
         acme.submit(b"x", customer="other")
     assert operator.submit(b"x", customer="acme").customer == "acme"
 
