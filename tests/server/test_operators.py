@@ -427,8 +427,10 @@ def test_what_another_process_limits_is_known_with_its_event(server: Served) -> 
         fairlead.customers.set("elsewhere", requests_a_second=0.001, requests_burst=1)
         news = '"kind":"customer-set","customer":"elsewhere"'
         assert any(news in line for line in lines)
-    answers = [client.get("/v1/me").status_code for _ in range(2)]
-    assert answers[-1] == 429
+    # The stream may have read the event from the store before the limits followed it.
+    responses = (client.get("/v1/me") for _ in range(200))
+    pauses = (int(response.headers.get("retry-after", 0)) for response in responses)
+    assert any(pause > 60 for pause in pauses), "the default limit asks for a second at most"
 
 
 def test_whoever_holds_a_key_learns_whose_it_is(server: Served) -> None:
