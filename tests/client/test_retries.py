@@ -156,7 +156,7 @@ def test_a_retry_whose_answer_was_lost_is_done_once(server: Served) -> None:
                 other.retry(failed.id)
         client.wait(failed)
         kinds = [event.kind.value for event in islice(client.events(after=0), 9)]
-    assert kinds.count("again") == 1
+    assert kinds.count("retried") == 1
 
 
 def test_keys_are_not_made_twice(server: Served, operator: Client) -> None:

@@ -313,7 +313,7 @@ def test_steps_of_others_and_later_ones_are_no_failures(
     ]
     assert [(attempt.outcome, attempt.error) for attempt in attempts(events)] == [
         ("moved", None),
-        ("retried", "retry-later"),
+        ("attempt-failed", "retry-later"),
     ]
 
 

@@ -507,7 +507,7 @@ class Replay:
         elif kind == "reset":
             model.bring_records(model.records_of(model.customer(name))[-1:], at)
             model.reset(name, at)
-        elif kind == "again":
+        elif kind == "retried":
             self.retry(model, documents[0], at)
         else:
             self.end(model, operation)
@@ -527,7 +527,7 @@ class Replay:
             model.lose(number, at)
             return
         used = event[4] if event[0] == "ended" else 0.0
-        if kind == "retried":
+        if kind == "requeued":
             assert delay is not None
             model.fail_attempt(number, at, used, at + delay)
             return
@@ -661,7 +661,7 @@ class OutOfStep(Exception):
     """The model would have chosen another document: nothing that follows can be compared."""
 
 
-ENDS = ("done", "failed", "retried", "released", "rescued", "cancelled", "again")
+ENDS = ("done", "failed", "requeued", "released", "rescued", "cancelled", "retried")
 
 
 def close(found: Iterable[float], expected: Iterable[float]) -> bool:

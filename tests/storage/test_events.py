@@ -25,8 +25,8 @@ def test_each_transition_of_a_document_is_told_once(store: Store, clock: Clock) 
     store.retry(document.id)
     store.finish(must_claim(store), DONE)
     assert kinds(store) == [
-        *("customer-added", "submitted", "claimed", "released", "claimed", "retried"),
-        *("claimed", "rescued", "claimed", "failed", "again", "cancelled", "again"),
+        *("customer-added", "submitted", "claimed", "released", "claimed", "requeued"),
+        *("claimed", "rescued", "claimed", "failed", "retried", "cancelled", "retried"),
         *("claimed", "done"),
     ]
     assert {event.document for event in store.events()} == {None, document.id}

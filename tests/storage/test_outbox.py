@@ -252,9 +252,9 @@ def test_what_waits_for_a_disabled_one_goes_on_when_it_is_enabled(store: Store) 
     store.outbox.set(webhook.id, enabled=False)
     assert store.outbox.claim() is None
     assert store.outbox.next_at() is None
-    store.outbox.set(webhook.id, enabled=True, url="http://b.test/", kinds=("document.again",))
+    store.outbox.set(webhook.id, enabled=True, url="http://b.test/", kinds=("document.retried",))
     assert must_send(store).url == "http://b.test/"
-    assert store.outbox.webhook(webhook.id).kinds == ("document.again",)
+    assert store.outbox.webhook(webhook.id).kinds == ("document.retried",)
 
 
 def test_removed_it_is_gone_with_its_deliveries(store: Store) -> None:

@@ -15,7 +15,7 @@ KINDS = {
     EventKind.DONE: "document.done",
     EventKind.FAILED: "document.failed",
     EventKind.CANCELLED: "document.cancelled",
-    EventKind.RETRIED: "document.again",
+    EventKind.RETRIED: "document.retried",
     EventKind.BATCH_DONE: "batch.done",
 }
 """The kinds of events that webhooks deliver, with the names that receivers see."""

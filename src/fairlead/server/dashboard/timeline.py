@@ -17,7 +17,7 @@ MOVED = "moved"
 _OUTCOMES = {
     EventKind.DONE: "done",
     EventKind.FAILED: "failed",
-    EventKind.REQUEUED: "retried",
+    EventKind.REQUEUED: "attempt-failed",
     EventKind.RELEASED: "released",
     EventKind.RESCUED: "rescued",
     EventKind.CANCELLED: "cancelled",
@@ -55,7 +55,7 @@ def timeline(
 
 
 def _kind(event: Event) -> str:
-    """The kind of an event; a retry that a step asked for, and a move, are kinds of their own."""
+    """The kind of an event; one that a step asked for, and a move, are kinds of their own."""
     if event.data.get("error") == RETRY_LATER:
         return "later"
     if event.kind is EventKind.RELEASED and "queue" in event.data:
