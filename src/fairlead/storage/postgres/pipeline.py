@@ -27,14 +27,14 @@ _GOOD = (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK, ExecStatus.EMPTY_QUERY)
 _TEXT, _BINARY = Format.TEXT, Format.BINARY
 
 
-class Cursor:
+class PipelineCursor:
     """The result of a statement. The first look at it waits for all statements sent so far."""
 
     __slots__ = ("_pipeline", "error", "may_fail", "prepares", "result")
 
     def __init__(
         self,
-        pipeline: Pipeline,
+        pipeline: StatementPipeline,
         prepares: bytes | None = None,
         may_fail: type[psycopg.Error] | None = None,
     ) -> None:
@@ -67,13 +67,13 @@ class Cursor:
         return iter(self.fetchall())
 
 
-class Pipeline:
+class StatementPipeline:
     """The statements of one connection that were sent and not heard of yet."""
 
     def __init__(self, connection: psycopg.Connection[tuple[Any, ...]]) -> None:
         self._pgconn = connection.pgconn
         self._transformer = Transformer(connection)
-        self._sent: list[Cursor | None] = []
+        self._sent: list[PipelineCursor | None] = []
         """None stands for a synchronisation."""
         self._prepared: dict[bytes, bytes] = {}
         self._names = count()
@@ -88,7 +88,7 @@ class Pipeline:
 
     def send(
         self, text: bytes, values: Sequence[Any], may_fail: type[psycopg.Error] | None = None
-    ) -> Cursor:
+    ) -> PipelineCursor:
         """Send a statement with a value for each `$1`; its error comes with the results."""
         pgconn = self._pgconn
         if pgconn.pipeline_status == PipelineStatus.OFF:
@@ -96,7 +96,7 @@ class Pipeline:
         name = self._prepared.get(text) or self._prepare(text)
         formats = [_BINARY if type(value) is bytes else _TEXT for value in values]
         pgconn.send_query_prepared(name, encoded_values(values), formats)
-        cursor = Cursor(self, may_fail=may_fail)
+        cursor = PipelineCursor(self, may_fail=may_fail)
         self._sent.append(cursor)
         return cursor
 
@@ -109,10 +109,10 @@ class Pipeline:
         if len(self._prepared) == MOST_PREPARED:
             self._prepared.clear()
             self._pgconn.send_query_params(b"DEALLOCATE ALL", None)
-            self._sent.append(Cursor(self))
+            self._sent.append(PipelineCursor(self))
         name = self._prepared[text] = b"fairlead_%d" % next(self._names)
         self._pgconn.send_prepare(name, text)
-        self._sent.append(Cursor(self, text))
+        self._sent.append(PipelineCursor(self, text))
         return name
 
     def receive(self) -> None:
@@ -138,7 +138,7 @@ class Pipeline:
             raise first
 
     def _settle(
-        self, cursor: Cursor, result: PGresult | None, error: psycopg.Error | None
+        self, cursor: PipelineCursor, result: PGresult | None, error: psycopg.Error | None
     ) -> psycopg.Error | None:
         """Give a cursor its result. After an error, which is returned, no statement was run."""
         if result is None:

@@ -15,7 +15,7 @@ from psycopg.adapt import Loader
 from psycopg.pq import TransactionStatus
 
 from fairlead.storage.postgres.dialect import encoded, repeated, takes_columns
-from fairlead.storage.postgres.pipeline import Cursor, Pipeline
+from fairlead.storage.postgres.pipeline import PipelineCursor, StatementPipeline
 
 _UNDER_WAY = (TransactionStatus.INTRANS, TransactionStatus.INERROR)
 _TIME_AND_POLICY = (
@@ -81,8 +81,8 @@ class Session:
 
     def __init__(self, connection: psycopg.Connection[tuple[Any, ...]]) -> None:
         self.connection = connection
-        self._pipeline = Pipeline(connection)
-        self._begun: Cursor | None = None
+        self._pipeline = StatementPipeline(connection)
+        self._begun: PipelineCursor | None = None
         """The answer to the beginning of a transaction, until it is needed."""
         self._heard = (0.0, 0.0)
         self._policy = ""
@@ -158,7 +158,7 @@ class Session:
         told, at = self._heard
         return told + time.monotonic() - at
 
-    def execute(self, statement: str, values: Sequence[Any] = (), /) -> Cursor:
+    def execute(self, statement: str, values: Sequence[Any] = (), /) -> PipelineCursor:
         self.has_written |= statement.startswith(_WRITES)
         return self._send(encoded(statement), values)
 
@@ -171,7 +171,7 @@ class Session:
         self.has_written |= statement.startswith(_WRITES)
         return self._execute_columns(statement, rows) if rows else ()
 
-    def _execute_columns(self, statement: str, rows: Sequence[Sequence[Any]]) -> Cursor:
+    def _execute_columns(self, statement: str, rows: Sequence[Sequence[Any]]) -> PipelineCursor:
         columns = [_array(column) for column in zip(*rows, strict=True)]
         return self._send(encoded(statement), columns)
 
@@ -208,7 +208,7 @@ class Session:
                 rows = rows[many:]
         return rows
 
-    def _send(self, text: bytes, values: Sequence[Any]) -> Cursor:
+    def _send(self, text: bytes, values: Sequence[Any]) -> PipelineCursor:
         return self._pipeline.send(text, values)
 
     def command(self, statements: str) -> None:

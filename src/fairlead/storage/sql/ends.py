@@ -27,7 +27,7 @@ from fairlead.policy.attachments import Family
 from fairlead.policy.costs import CostBucket, cost_bucket
 from fairlead.policy.queue_events import Arrived, ChargeValues, Ended, Learned
 from fairlead.storage.sql import rows
-from fairlead.storage.sql.accept import Batch, Origin, lock_customers
+from fairlead.storage.sql.accept import Origin, SubmissionWriter, lock_customers
 from fairlead.storage.sql.batches import settle_batches
 from fairlead.storage.sql.queries import sql
 from fairlead.storage.sql.transaction import Transaction
@@ -426,7 +426,7 @@ class _Parts:
         }
         self._customers: dict[int, rows.CustomerRow] = {}
         self._accepted: dict[int, Sequence[NewDocument]] = {}
-        self._batch: Batch | None = None
+        self._batch: SubmissionWriter | None = None
         if owners:
             find = tx.connection.execute
             ids = [find(sql("customer_id"), (name,)).get for name in sorted(owners)]
@@ -473,7 +473,7 @@ class _Parts:
         if parts:
             root = running.document if detail.root is None else detail.root
             origin = Origin(running.document, root, detail.depth + 1)
-            self._batch = self._batch or Batch(self._tx)
+            self._batch = self._batch or SubmissionWriter(self._tx)
             self._batch.accept_parts(self._customers[running.customer], parts, origin)
 
     def write(self) -> None:
