@@ -42,7 +42,7 @@ from fairlead.server.dashboard.last_hour import (
 from fairlead.server.dashboard.live_view import Changes, LiveMessage, LiveView, Snapshot
 from fairlead.server.dashboard.page import own_path, query
 from fairlead.server.dashboard.rows import (
-    CustomerRow,
+    CustomerTableRow,
     document_row,
     filtered_rows,
     short_worker,
@@ -156,13 +156,13 @@ def test_what_was_pending_is_computed_back_from_now() -> None:
 # --- rows ---
 
 
-def row(name: str, **values: Any) -> CustomerRow:
+def row(name: str, **values: Any) -> CustomerTableRow:
     usual: dict[str, Any] = {
         "pending": 0, "waiting": 0, "processing": 0, "count": 0, "priority": 1, "resets_at": None,
         "oldest_at": None, "had_lately": 0.0, "share": 0.0, "behind": 0.0, "sent": 0,
         "paused": False, "blocked": False,
     }  # fmt: skip
-    return CustomerRow(name, **(usual | values))
+    return CustomerTableRow(name, **(usual | values))
 
 
 def test_rows_are_sorted_most_notable_first_and_filtered() -> None:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 
 from hypothesis import strategies as st
 
-from fairlead.policy.fair import FairClock, FairRule, Share
+from fairlead.policy.fair import FairClock, FairRule, FairShare
 from fairlead.policy.overdue_lane import OverdueLane
 from fairlead.policy.queue import PolicyName, Queue, QueueState, Start
 from fairlead.policy.queue_entry import Entry, Member, QueuedDocument
@@ -550,7 +550,7 @@ class PartlyLoaded:
 
     def _member(self, queue: Queue, id_: int) -> Member:
         row = dict(self._members[id_])
-        share, clock = Share(*row.pop("share")), row.pop("clock")
+        share, clock = FairShare(*row.pop("share")), row.pop("clock")
         member = Member(id_, share=share, **row)
         if clock is not None:
             member.inner_clock = FairClock(queue.rule, clock, queue.clock.tickets)

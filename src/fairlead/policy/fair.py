@@ -80,7 +80,7 @@ class FairRule:
 
 
 @dataclass(slots=True)
-class Share:
+class FairShare:
     """What the rule knows of an account, or of a customer inside a shared account.
 
     `queued` is the sum of the estimates of what waits. `tagged` is how many documents that were
@@ -114,7 +114,7 @@ class FairClock:
     tickets: list[int] = field(default_factory=lambda: [0])
     """One number, the next ticket, which the clocks of one queue have in common."""
 
-    def bring(self, share: Share, now: float) -> None:
+    def bring(self, share: FairShare, now: float) -> None:
         """Let the debt fade until now. It stands still where the account pays by its tag."""
         seconds = now - share.debt_at
         if seconds <= 0:
@@ -126,24 +126,24 @@ class FairClock:
             interval = self.rule.reset_interval if share.interval is None else share.interval
             share.debt = self.rule.faded(share.debt, seconds, interval)
 
-    def count(self, share: Share, now: float) -> int:
+    def count(self, share: FairShare, now: float) -> int:
         """The count of a document that is submitted now."""
         self.bring(share, now)
         return self.rule.count(share.debt, share.queued, share.weight)
 
-    def enter(self, share: Share, now: float) -> None:
+    def enter(self, share: FairShare, now: float) -> None:
         """Give the account a place: something of it may run."""
         self.bring(share, now)
         self._place(share, now)
 
-    def place_anew(self, share: Share, now: float, *, may_run: bool) -> None:
+    def place_anew(self, share: FairShare, now: float, *, may_run: bool) -> None:
         """Place the account anew after a claim, or let it leave if nothing more may run."""
         if may_run:
             self._place(share, now)
         else:
             share.place = None
 
-    def _place(self, share: Share, now: float) -> None:
+    def _place(self, share: FairShare, now: float) -> None:
         if share.debt < self.rule.allowed_debt:
             class_, rank = WITHIN_ALLOWANCE, self._faded_at(share, now)
         else:
@@ -153,12 +153,12 @@ class FairClock:
         share.place = (class_, rank, self.tickets[0])
         self.tickets[0] += 1
 
-    def leave(self, share: Share, now: float) -> None:
+    def leave(self, share: FairShare, now: float) -> None:
         """Take the place away: nothing of the account may run."""
         self.bring(share, now)
         share.place = None
 
-    def claim(self, share: Share, estimate: float, now: float, *, through_lane: bool) -> Charge:
+    def claim(self, share: FairShare, estimate: float, now: float, *, through_lane: bool) -> Charge:
         """Charge a start to the account. The caller then places it anew, or lets it leave."""
         assert share.place is not None  # noqa: S101 (only who has a place is chosen)
         self.bring(share, now)
@@ -174,7 +174,7 @@ class FairClock:
         share.tagged += 1
         return Charge(seconds, share.weight, to_tag=True)
 
-    def correct(self, share: Share, charge: Charge, actual: float | None, now: float) -> None:
+    def correct(self, share: FairShare, charge: Charge, actual: float | None, now: float) -> None:
         """Replace the estimate by the actual time; None: the time is not known.
 
         An account that waits gets a better place, never a worse one.
@@ -188,7 +188,7 @@ class FairClock:
             share.debt = max(0.0, share.debt + error)
         self.improve(share, now)
 
-    def improve(self, share: Share, now: float) -> None:
+    def improve(self, share: FairShare, now: float) -> None:
         """Place a waiting account anew if that is better for it."""
         if share.place is None:
             return
@@ -200,14 +200,14 @@ class FairClock:
         if is_better:
             self.enter(share, now)
 
-    def forgive(self, share: Share, now: float) -> None:
+    def forgive(self, share: FairShare, now: float) -> None:
         """Forget what the account has had."""
         self.bring(share, now)
         share.debt = 0.0
         share.tag = min(share.tag, self.value)
         self.improve(share, now)
 
-    def _faded_at(self, share: Share, now: float) -> float:
+    def _faded_at(self, share: FairShare, now: float) -> float:
         interval = self.rule.reset_interval if share.interval is None else share.interval
         return self.rule.faded_at(share.debt, now, interval)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 from fairlead.model.pipelines import DEFAULT_PIPELINE
-from fairlead.policy.fair import FairClock, Place, Share
+from fairlead.policy.fair import FairClock, FairShare, Place
 
 Slot = tuple[int, int]
 Turn = tuple[bool, int, int]
@@ -71,7 +71,7 @@ class Member:
     processing: int = 0
     delayed: int = 0
     last_started_at: float | None = None
-    share: Share = field(default_factory=Share)
+    share: FairShare = field(default_factory=FairShare)
     work: float = 0.0
     work_at: float = 0.0
     """Work done for it, fading with the reset interval; for the figures, not for the order."""
