@@ -49,7 +49,7 @@ def read_trace(source: str | os.PathLike[str] | IO[bytes] | IO[str]) -> list[Arr
     name, data = _load(source)
     rows = _numbered(name, _text(name, data))
     columns = _columns(name, next(rows, None))
-    arrivals = [_Row(f"{name}, line {line}", columns, cells).arrival() for line, cells in rows]
+    arrivals = [_TraceRow(f"{name}, line {line}", columns, cells).arrival() for line, cells in rows]
     if not arrivals:
         raise InvalidTrace(f"{name}: expected at least one row after the header; got none")
     return arrivals
@@ -129,7 +129,7 @@ def _columns(name: str, header: tuple[int, list[str]] | None) -> list[str]:
     return columns
 
 
-class _Row:
+class _TraceRow:
     """The cells of one line, by column; errors name the file and the line."""
 
     def __init__(self, where: str, columns: list[str], cells: list[str]) -> None:

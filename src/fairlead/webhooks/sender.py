@@ -20,7 +20,7 @@ from fairlead.errors import InvalidWebhook
 from fairlead.model.webhooks import MOST_CHARACTERS, Sending, WebhookResponse
 from fairlead.service import run_in_thread
 from fairlead.webhooks.signing import headers
-from fairlead.webhooks.urls import Networks, Target, parse
+from fairlead.webhooks.urls import Networks, WebhookUrl, parse
 
 _log = logging.getLogger(__name__)
 
@@ -78,7 +78,7 @@ class Sender:
         except (HTTPException, ValueError) as error:
             return WebhookResponse(None, error=f"the answer is not HTTP: {type(error).__name__}")
 
-    def _connect(self, target: Target, deadline: _Deadline) -> socket.socket:
+    def _connect(self, target: WebhookUrl, deadline: _Deadline) -> socket.socket:
         addresses = self._addresses(target, deadline)
         self._check(target, addresses)
         plain = _first_that_answers(addresses, target.port, deadline)
@@ -92,7 +92,7 @@ class Sender:
             plain.close()
             raise
 
-    def _addresses(self, target: Target, deadline: _Deadline) -> list[str]:
+    def _addresses(self, target: WebhookUrl, deadline: _Deadline) -> list[str]:
         """The addresses of the host; none if it cannot be resolved, which only the log explains."""
         # In a thread, because the system's resolver knows no deadline.
         lookup = run_in_thread("dns", lambda: self._resolver(target.host, target.port))
@@ -106,7 +106,7 @@ class Sender:
             )
             return []
 
-    def _check(self, target: Target, addresses: list[str]) -> None:
+    def _check(self, target: WebhookUrl, addresses: list[str]) -> None:
         """Refuse a host with a private address; only the log says which.
 
         An unknown host gets the same answer, so that nobody can probe the operator's names.
@@ -123,7 +123,7 @@ class Sender:
         if bad or not addresses:  # one bad address of several: it may be an attack
             raise _Refused(f"{target.host} is unknown, or has no public address")
 
-    def _request(self, target: Target, sending: Sending) -> bytes:
+    def _request(self, target: WebhookUrl, sending: Sending) -> bytes:
         body = sending.body.encode()
         fields = {
             "host": target.authority,

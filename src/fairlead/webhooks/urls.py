@@ -65,7 +65,7 @@ class Networks:
         return not any(parsed in network for network in _REFUSED)
 
 
-class Target(NamedTuple):
+class WebhookUrl(NamedTuple):
     """The parts of a URL; `path` includes the query."""
 
     is_secure: bool
@@ -101,7 +101,7 @@ def check_url(url: str, networks: Networks) -> str:
     return url
 
 
-def parse(url: str) -> Target:
+def parse(url: str) -> WebhookUrl:
     """Parse a URL; raises InvalidWebhook if a webhook cannot have it."""
     if len(url) > MOST_CHARACTERS or not url.isascii() or not url.isprintable() or " " in url:
         raise InvalidWebhook(
@@ -138,7 +138,7 @@ def parse(url: str) -> Target:
             Message("a webhook's URL must name a host, such as https://example.com/hook")
         )
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    return Target(parts.scheme == "https", host, port or _PORTS[parts.scheme], path)
+    return WebhookUrl(parts.scheme == "https", host, port or _PORTS[parts.scheme], path)
 
 
 def _is_host(host: str) -> bool:

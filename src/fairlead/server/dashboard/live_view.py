@@ -27,7 +27,7 @@ from fairlead.model.customers import CustomerRecord
 from fairlead.model.documents import Event, EventKind
 from fairlead.server.dashboard.last_hour import STEP, LastHour, read_last_hour
 from fairlead.server.dashboard.rows import (
-    CustomerRow,
+    CustomerTableRow,
     FairnessFigures,
     customer_row,
     document_row,
@@ -128,7 +128,7 @@ class Snapshot:
     def __init__(self, fairlead: Fairlead) -> None:
         self._fairlead = fairlead
         self._records: dict[str, CustomerRecord] = {}
-        self._rows: dict[str, CustomerRow] = {}
+        self._rows: dict[str, CustomerTableRow] = {}
         self._figures: dict[str, Any] = {}
         self._lists: dict[str, Any] = {}
         self._slow_at = self._all_read_at = float("-inf")
@@ -193,7 +193,7 @@ class Snapshot:
         }
         return by_time.union(self._named(changes))
 
-    def _has_other_work(self, row: CustomerRow) -> bool:
+    def _has_other_work(self, row: CustomerTableRow) -> bool:
         account = self._records[row.name].settings.account or row.name
         work = work_figures(self._fairness.shares.get(account))
         return any(getattr(row, name) != value for name, value in work.items())
@@ -253,7 +253,7 @@ class LiveView:
         """Stands for the messages whose content a page that is made now shows already."""
         return f"{self.epoch}.{self.number}"
 
-    def rows(self, customers: Iterable[CustomerRecord]) -> list[CustomerRow]:
+    def rows(self, customers: Iterable[CustomerRecord]) -> list[CustomerTableRow]:
         """Rows as of now, in a thread."""
         fairlead, now = self._fairlead, self._fairlead.store.now()
         fairness = FairnessFigures(fairlead.queue.fairness())

@@ -19,7 +19,7 @@ from fairlead.server.dashboard.last_hour import LastHour, RunningJob, WaitSummar
 from fairlead.server.dashboard.texts import UNREAD
 
 
-class CustomerRow(Struct, frozen=True):
+class CustomerTableRow(Struct, frozen=True):
     """A customer as tables show it. Times are seconds since 1970.
 
     `had_lately`, `share` in per cent and `behind` are those of its account.
@@ -56,10 +56,10 @@ def customer_row(
     figures: FairnessFigures,
     past: LastHour,
     now: float,
-) -> CustomerRow:
+) -> CustomerTableRow:
     rule = fairlead.customers.rule(customer, figures.policy)
     following = fairlead.customers.next_place(customer, figures.policy, now)
-    return CustomerRow(
+    return CustomerTableRow(
         name=customer.name,
         pending=customer.pending,
         waiting=customer.waiting,
@@ -86,7 +86,7 @@ def work_figures(share: Share | None) -> dict[str, float]:
     }
 
 
-SORTS: dict[str, Callable[[CustomerRow], Any]] = {
+SORTS: dict[str, Callable[[CustomerTableRow], Any]] = {
     "name": lambda row: row.name.casefold(),
     "pending": lambda row: -row.pending,
     "processing": lambda row: -row.processing,
@@ -101,7 +101,7 @@ SORTS: dict[str, Callable[[CustomerRow], Any]] = {
 """How a table of customers can be sorted, most notable first."""
 
 
-SHOWS: dict[str, Callable[[CustomerRow], bool]] = {
+SHOWS: dict[str, Callable[[CustomerTableRow], bool]] = {
     "all": lambda _row: True,
     "waiting": lambda row: row.waiting > 0 and not row.paused,
     "paused": lambda row: row.paused,
@@ -109,17 +109,19 @@ SHOWS: dict[str, Callable[[CustomerRow], bool]] = {
 """Which customers a table can show."""
 
 
-def sorted_rows(rows: Iterable[CustomerRow], sort: str, *, reverse: bool) -> list[CustomerRow]:
+def sorted_rows(
+    rows: Iterable[CustomerTableRow], sort: str, *, reverse: bool
+) -> list[CustomerTableRow]:
     by_name = sorted(rows, key=SORTS["name"])
     return sorted(by_name, key=SORTS[sort], reverse=reverse)
 
 
-def filtered_rows(rows: Iterable[CustomerRow], text: str, show: str) -> list[CustomerRow]:
+def filtered_rows(rows: Iterable[CustomerTableRow], text: str, show: str) -> list[CustomerTableRow]:
     part = text.casefold()
     return [row for row in rows if part in row.name.casefold() and SHOWS[show](row)]
 
 
-def who_waits(rows: Iterable[CustomerRow], most: int = 8) -> list[dict[str, Any]]:
+def who_waits(rows: Iterable[CustomerTableRow], most: int = 8) -> list[dict[str, Any]]:
     waiting = [row for row in rows if row.oldest_at is not None and not row.paused]
     longest = nsmallest(most, waiting, key=lambda row: (row.oldest_at or 0.0, row.name))
     names = ("name", "oldest_at", "pending", "priority")
@@ -127,7 +129,7 @@ def who_waits(rows: Iterable[CustomerRow], most: int = 8) -> list[dict[str, Any]
 
 
 def figures(
-    rows: Iterable[CustomerRow],
+    rows: Iterable[CustomerTableRow],
     tallies: Iterable[Tally],
     fairness: Fairness,
     past: LastHour,

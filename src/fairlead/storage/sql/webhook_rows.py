@@ -34,7 +34,7 @@ _LEFT_OF_A_DELETED = frozenset(
 """Fields that events show as well; the others say what the document was."""
 
 
-class Subscription(NamedTuple):
+class WebhookSubscription(NamedTuple):
     """A webhook, and the kinds of events that it asked for."""
 
     id: str
@@ -43,12 +43,12 @@ class Subscription(NamedTuple):
 
 def subscriptions(
     connection: Connection, customers: Iterable[int]
-) -> dict[int | None, list[Subscription]]:
+) -> dict[int | None, list[WebhookSubscription]]:
     """The enabled webhooks of customers; None: those that are told of all customers."""
-    told: dict[int | None, list[Subscription]] = {}
+    told: dict[int | None, list[WebhookSubscription]] = {}
     values = (connection.array(sorted(customers)),)
     for customer, id_, kinds in connection.execute(sql("webhooks_told"), values).fetchall():
-        told.setdefault(customer, []).append(Subscription(id_, json.loads(kinds)))
+        told.setdefault(customer, []).append(WebhookSubscription(id_, json.loads(kinds)))
     return told
 
 
