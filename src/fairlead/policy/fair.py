@@ -145,7 +145,7 @@ class FairClock:
 
     def _place(self, share: FairShare, now: float) -> None:
         if share.debt < self.rule.allowed_debt:
-            class_, rank = WITHIN_ALLOWANCE, self._faded_at(share, now)
+            class_, rank = WITHIN_ALLOWANCE, self.faded_at(share, now)
         else:
             if share.place is None or share.place[0] == WITHIN_ALLOWANCE:
                 share.tag = max(share.tag, self.value)
@@ -194,7 +194,7 @@ class FairClock:
             return
         class_, rank, _ = share.place
         if share.debt < self.rule.allowed_debt:
-            is_better = class_ == BEYOND_ALLOWANCE or self._faded_at(share, now) < rank - _EPSILON
+            is_better = class_ == BEYOND_ALLOWANCE or self.faded_at(share, now) < rank - _EPSILON
         else:
             is_better = class_ == BEYOND_ALLOWANCE and share.tag < rank - _EPSILON
         if is_better:
@@ -207,7 +207,8 @@ class FairClock:
         share.tag = min(share.tag, self.value)
         self.improve(share, now)
 
-    def _faded_at(self, share: FairShare, now: float) -> float:
+    def faded_at(self, share: FairShare, now: float) -> float:
+        """The time at which the debt of an account will have faded."""
         interval = self.rule.reset_interval if share.interval is None else share.interval
         return self.rule.faded_at(share.debt, now, interval)
 

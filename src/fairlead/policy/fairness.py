@@ -129,14 +129,11 @@ def standing(
     own = _place_now(queue, account, now)
     before, beyond = (count_places or counter_of_places(queue))(own)
     is_itself_beyond = account.share.place is not None and own[0] == BEYOND_ALLOWANCE
-    interval = member.share.interval
     return Standing(
         count=count,
         had_lately=member.share.debt,
         is_beyond=own[0] == BEYOND_ALLOWANCE,
-        fades_at=queue.rule.faded_at(
-            member.share.debt, now, queue.rule.reset_interval if interval is None else interval
-        ),
+        fades_at=queue.clock.faded_at(member.share, now),
         accounts_before=before,
         accounts_beyond=beyond - is_itself_beyond,
     )
@@ -149,9 +146,7 @@ def _place_now(queue: Queue, account: Member, now: float) -> Place:
         return share.place
     queue.clock.bring(share, now)
     if share.debt < queue.rule.allowed_debt:
-        interval = queue.rule.reset_interval if share.interval is None else share.interval
-        rank = queue.rule.faded_at(share.debt, now, interval)
-        return WITHIN_ALLOWANCE, rank, queue.clock.tickets[0]
+        return WITHIN_ALLOWANCE, queue.clock.faded_at(share, now), queue.clock.tickets[0]
     return BEYOND_ALLOWANCE, max(share.tag, queue.clock.value), queue.clock.tickets[0]
 
 

@@ -608,20 +608,21 @@ class Queue:
     def _inner_member(self, account: Member, pipelines: Sequence[str]) -> Member:
         """The customer of a shared account that goes next."""
         candidates = (
-            (member.share.place, member)
+            member
             for member in account.inner.values()
             if member.share.place is not None
             and any(member.entries[name].waiting for name in pipelines if name in member.entries)
         )
-        return min(candidates, key=lambda each: each[0])[1]
+        return min(candidates, key=lambda member: member.share.place or ())
 
     def _fair_entry(self, member: Member, pipelines: Sequence[str]) -> Entry:
         """Of the pipelines that are open, the one with the member's next document."""
         entries = member.entries
         if len(entries) == 1:
             return next(iter(entries.values()))
-        candidates = [entries[name] for name in pipelines if name in entries]
-        return min((each for each in candidates if each.waiting), key=lambda each: each.head or ())
+        candidates = (entries[name] for name in pipelines if name in entries)
+        waiting = (entry for entry in candidates if entry.waiting)
+        return min(waiting, key=lambda entry: entry.head or ())
 
     # --- what is to be saved ---
 
