@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -118,7 +119,7 @@ class ObjectStorageBlobs:
             for blob in group:
                 blob.flush()
             stored = [blob.stored() for blob in group if isinstance(blob, LocalIncomingBlob)]
-            self._send([(blob.key, self._incoming / blob.key) for blob in stored])
+            self.put_all([(blob.key, self._incoming / blob.key) for blob in stored])
         except Exception as error:  # for the caller to raise
             return error
         else:
@@ -127,24 +128,21 @@ class ObjectStorageBlobs:
             for blob in group:
                 blob.discard()
 
-    def put_all(self, contents: Sequence[tuple[str, bytes]]) -> None:
-        self._send(contents)
-
-    def _send(self, sources: Sequence[tuple[str, Path | bytes]]) -> None:
-        if not sources:
+    def put_all(self, contents: Sequence[tuple[str, Path | bytes]]) -> None:
+        """As `BlobStore` says; a path stands for the bytes of its file."""
+        if not contents:
             return
         if not self._is_checked:
             self.check()
-        with _our_errors(), ThreadPoolExecutor(min(AT_ONCE, len(sources))) as pool:
+        places = [_place(key) for key, _ in contents]
+        sources = [source for _, source in contents]
+        with _our_errors(), ThreadPoolExecutor(min(AT_ONCE, len(places))) as pool:
             try:
-                list(pool.map(lambda each: self._send_one(*each), sources))
+                list(pool.map(partial(obstore.put, self._objects), places, sources))
             except BaseException:
                 with suppress(BaseError, OSError):
-                    obstore.delete(self._objects, [_place(key) for key, _ in sources])
+                    obstore.delete(self._objects, places)
                 raise
-
-    def _send_one(self, key: str, source: Path | bytes) -> None:
-        obstore.put(self._objects, _place(key), source)
 
     def path(self, key: str) -> Path:
         place = self._fetched / key
