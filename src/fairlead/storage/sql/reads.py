@@ -77,10 +77,10 @@ def documents(
     before: str | None,
     limit: int,
 ) -> list[Document]:
-    wanted: list[tuple[str, Any]] = [
+    filters: list[tuple[str, Any]] = [
         ("d.customer = (SELECT id FROM customers WHERE name = ?)", customer),
         ("d.priority = ?", priority),
-        (_pipeline_term(pipeline), pipeline),
+        (_pipeline_condition(pipeline), pipeline),
         (f"d.parent = ({sql('seq_of_document')})", parent),
         ("d.id >= ?", id_prefix),
         ("d.id <= ?", id_prefix and id_prefix + LAST_ID),
@@ -89,21 +89,21 @@ def documents(
         ("d.batch = ?", batch),
         (sql("before_document"), before),
     ]
-    having = "d.seq IN (SELECT document FROM metadata_terms WHERE key = ? AND value = ?)"
-    wanted += [(having, index_term(*term)) for term in metadata.items()]
-    asked = [(term, value) for term, value in wanted if value is not None]
-    terms = [term for term, _ in asked] + _state_terms(state)
-    where = " WHERE " + " AND ".join(terms) if terms else ""
+    of_metadata = "d.seq IN (SELECT document FROM metadata_terms WHERE key = ? AND value = ?)"
+    filters += [(of_metadata, index_term(*item)) for item in metadata.items()]
+    filters = [(condition, value) for condition, value in filters if value is not None]
+    conditions = [condition for condition, _ in filters] + _state_conditions(state)
+    where = " WHERE " + " AND ".join(conditions) if conditions else ""
     has_few = bool(reference or metadata or batch or parent)
     index = None if has_few else _index(customer, state, pipeline)
     if index is not None and state is not State.PROCESSING and connection.is_remote:
         connection.execute(sql("walk_in_order"))
     query = _select(index) + where + " ORDER BY d.seq DESC LIMIT ?"
-    values = [
-        each for _, value in asked for each in (value if isinstance(value, tuple) else (value,))
-    ]
-    found = connection.execute(query, (*values, limit))
-    return [rows.document_from(row, rules) for row in found]
+    values: list[Any] = []
+    for _, value in filters:
+        values += value if isinstance(value, tuple) else (value,)
+    selected = connection.execute(query, (*values, limit))
+    return [rows.document_from(row, rules) for row in selected]
 
 
 def _select(index: str | None) -> str:
@@ -125,14 +125,14 @@ def _index(customer: str | None, state: State | None, pipeline: str | None) -> s
     return "documents_by_state" if customer is None else "documents_of_customer_by_state"
 
 
-def _pipeline_term(pipeline: str | None) -> str:
-    """The indexes of pipelines leave the default one out, and are used where that is said."""
+def _pipeline_condition(pipeline: str | None) -> str:
+    """The indexes of pipelines leave out the default one; a condition that says so can use them."""
     is_default = pipeline in (None, DEFAULT_PIPELINE)
     return "d.pipeline = ?" + ("" if is_default else f" AND d.pipeline <> '{DEFAULT_PIPELINE}'")
 
 
-def _state_terms(state: State | None) -> list[str]:
-    """Conditions on the state that are found by the page, not by the table."""
+def _state_conditions(state: State | None) -> list[str]:
+    """Conditions on the state that cost by the page, not by the table."""
     match state:
         case None:
             return []
@@ -240,17 +240,14 @@ def customers(
     names: Collection[str] | None = None,
 ) -> list[CustomerRecord]:
     """The customers of these names, or all."""
-    if names is None:
-        found = own.execute(rows.CUSTOMER_SELECT + " ORDER BY c.name").fetchall()
-        loaded = load_folded(whole, rules, None)
-    else:
-        query = " WHERE c.name IN (SELECT value FROM json_each(?)) ORDER BY c.name"
-        values = (own.array(sorted(names)),)
-        found = own.execute(rows.CUSTOMER_SELECT + query, values).fetchall()
-        loaded = load_folded(whole, rules, {row[0] for row in found})
+    where = "" if names is None else " WHERE c.name IN (SELECT value FROM json_each(?))"
+    values = () if names is None else (own.array(sorted(names)),)
+    query = rows.CUSTOMER_SELECT + where + " ORDER BY c.name"
+    selected = own.execute(query, values).fetchall()
+    loaded = load_folded(whole, rules, None if names is None else {row[0] for row in selected})
     loaded.load_unknown(1)
     count_places = figures.counter_of_places(loaded.queue)
-    return [_customer(row, loaded, now, count_places) for row in found]
+    return [_customer(row, loaded, now, count_places) for row in selected]
 
 
 def _customer(
