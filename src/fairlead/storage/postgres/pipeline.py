@@ -78,10 +78,6 @@ class StatementPipeline:
         self._prepared: dict[bytes, bytes] = {}
         self._names = count()
 
-    @property
-    def is_empty(self) -> bool:
-        return not self._sent
-
     def has_input(self) -> bool:
         """Whether the server said something unasked: that it closes the connection, perhaps."""
         return bool(self._poll(select.POLLIN, 0))

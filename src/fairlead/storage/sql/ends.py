@@ -181,7 +181,8 @@ def _rescue(tx: Transaction, leases: Sequence[int]) -> int:
         if not running.ready and tx.rules.retry.delay(lost) is None:
             detail = f"its worker died {lost} times while processing it"
             writer.fail(running, Failed(WORKER_LOST, detail), None, lost=True)
-            writer.batches.add(_batch_of(tx, running.document))
+            batch = tx.connection.execute(sql("batch_of_document"), (running.document,)).get
+            writer.batches.add(batch)
         else:
             writer.requeue(running, attempts=running.attempts - running.ready, suspect=1)
             data = {"worker": running.worker} | ({"ready": True} if running.ready else {})
@@ -189,11 +190,6 @@ def _rescue(tx: Transaction, leases: Sequence[int]) -> int:
     writer.write()
     settle_batches(tx, writer.batches)
     return len(taken)
-
-
-def _batch_of(tx: Transaction, document: int) -> str | None:
-    batch: str | None = tx.connection.execute(sql("batch_of_document"), (document,)).get
-    return batch
 
 
 def _settled_claims(tx: Transaction, documents: Sequence[int]) -> Counter[int]:
@@ -362,14 +358,11 @@ class _EndWriter:
         self._queues.append((queue, moved.interim.kind, number))
         tx.count_usage(running.customer, seconds=moved.seconds or 0.0)
         changes = {"attempts": running.attempts - 1, "error": None, "detail": None}
-        self._wait_again(running, moved.seconds, pipeline=queue, **changes)
+        self.requeue(running, moved.seconds, pipeline=queue, **changes)
         tx.add_event(EventKind.RELEASED, running.customer, number, fence=running.lease, queue=queue)
 
-    def requeue(self, running: Running, **changes: int) -> None:
-        """Put a document back into the queue, at its slot; the work done does not count."""
-        self._wait_again(running, 0.0, **changes)
-
-    def _wait_again(self, running: Running, seconds: float | None, **changes: Any) -> None:
+    def requeue(self, running: Running, seconds: float | None = 0.0, **changes: Any) -> None:
+        """Put a document back into the queue, at its slot; `seconds` is the work that counts."""
         waiting = running._replace(**changes)
         self._waiting.append(waiting.waiting())
         tx, slot = self._tx, (running.slot, running.slot_seq)
