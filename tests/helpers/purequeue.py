@@ -190,7 +190,7 @@ class PureQueue:
         clock = self.queue.clock
         if member.account is not None:
             clock = self.queue.members[member.account].inner_clock or clock
-        clock.bring(member.share, now)
+        clock.fade(member.share, now)
         return member.share.debt
 
     def place(self, account: str, customer: str | None = None) -> Place | None:

@@ -155,7 +155,7 @@ class StoreEngine:
             member = connection.execute(sql("customer_id"), (account,)).get
             queue = load_folded(connection, self.rules(), {member}).queue
         share = queue.member(member).share
-        queue.clock.bring(share, now)
+        queue.clock.fade(share, now)
         return share.debt
 
     def place(self, account: str, customer: str | None = None) -> Place | None:

@@ -13,7 +13,7 @@ from fairlead.model.explanations import CustomerAhead, Explanation, QueuePlace
 from fairlead.model.json import from_json
 from fairlead.model.states import State
 from fairlead.policy.classic import ClassicPolicy
-from fairlead.policy.explain import PHRASES, WORDS, explain, spoken, words
+from fairlead.policy.explain import PHRASES, WORDS, explain, with_words, words
 from fairlead.policy.fair import FairRule
 from fairlead.policy.forecast import FinishedDocument, Flow, RecentArrival, RunningDocument
 from fairlead.policy.overdue_lane import OverdueLane
@@ -226,7 +226,7 @@ def test_who_has_had_less_is_expected_earlier_when_others_keep_arriving() -> Non
 def test_only_operators_see_who_is_before() -> None:
     place = QueuePlace(0, 5, 1, 30.0, most=(CustomerAhead("brine", 5),))
     found = fair_explanation(customer(stands(12.0)), place)
-    shown = spoken(found, translator("de").reason, with_others=False)
+    shown = with_words(found, translator("de").reason, with_others=False)
     assert shown.ahead is not None
     assert not shown.ahead.most
     assert all(reason.words for reason in shown.reasons)

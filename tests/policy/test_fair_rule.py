@@ -63,7 +63,7 @@ def test_a_debt_has_faded_when_the_rule_says(debt: float) -> None:
 def test_a_clock_that_goes_back_changes_nothing() -> None:
     assert RULE.faded(30.0, -5.0, 1500.0) == 30.0
     clock, share = FairClock(RULE), FairShare(debt=30.0, debt_at=100.0)
-    clock.bring(share, 50.0)
+    clock.fade(share, 50.0)
     assert (share.debt, share.debt_at) == (30.0, 100.0)
 
 
@@ -87,10 +87,10 @@ def test_at_the_allowance_one_is_beyond_it_and_level_with_the_clock() -> None:
 def test_a_debt_stands_still_beyond_the_allowance() -> None:
     clock = FairClock(RULE)
     share = account(clock, 300.0)
-    clock.bring(share, 1000.0)
+    clock.fade(share, 1000.0)
     assert share.debt == 300.0
     clock.leave(share, 1000.0)
-    clock.bring(share, 2000.0)
+    clock.fade(share, 2000.0)
     assert share.debt < 300.0
 
 

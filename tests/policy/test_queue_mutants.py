@@ -146,7 +146,7 @@ MUTANTS = {
     "the allowance is in seconds": Mutant(
         FairRule, "allowed_debt", property(lambda self: self.allowance)
     ),
-    "debt fades beyond the allowance": Mutant(FairClock, "bring", fades_beyond_the_allowance),
+    "debt fades beyond the allowance": Mutant(FairClock, "fade", fades_beyond_the_allowance),
     "the lane moves the clock": Mutant(FairClock, "claim", the_lane_moves_the_clock),
     "charges ignore the weight": Mutant(FairClock, "claim", charges_without_weight),
     "an end corrects nothing": Mutant(FairClock, "correct", no_correction),

@@ -328,7 +328,7 @@ WRONG = {
         ],
     ),
     "debts do not fade": Wrong(
-        changed(FairClock, "bring", lambda self, share, now: None),
+        changed(FairClock, "fade", lambda self, share, now: None),
         "fair",
         [submit("acme"), claim(), finish("slow"), advance(10.0)],
     ),

@@ -1,13 +1,13 @@
-"""The fair rule, `fair/2`: who has had little lately goes first, the least first.
+"""The fair rule, `fair/2`: the account with the least recent work goes first.
 
-Beyond an allowance all share equally by weight, and what an account has had fades with the reset
-interval. The priority is only shown; the place decides.
+Beyond an allowance, accounts share equally by weight. Recent work fades with the reset interval.
+The place decides the order; the priority is only displayed.
 
 - *Debt* is the work started for an account lately, in seconds per weight. It fades with time.
-- Within the allowance the account is in class 0, and its rank is the moment at which its debt will
+- Within the allowance the account is in class 0, and its rank is the time at which its debt will
   have faded.
-- Beyond the allowance it is in class 1, and its rank is its *tag*: the work it was given there. The
-  clock is the highest tag that had its turn, so who comes later starts level with the others.
+- Beyond the allowance it is in class 1, and its rank is its *tag*: the work started for it there.
+  The clock is the highest tag that was served, so a newcomer starts level with the others.
 """
 
 from __future__ import annotations
@@ -75,16 +75,16 @@ class FairRule:
         return now + interval * math.log1p(debt / self.unit)
 
     def count(self, debt: float, queued: float, weight: float) -> int:
-        """How many standard documents an account has had lately or has waiting, as a negative."""
+        """Minus the number of standard documents that an account has had lately or has waiting."""
         return -math.floor((debt + queued / weight) / self.unit + _EPSILON)
 
 
 @dataclass(slots=True)
 class FairShare:
-    """What the rule knows of an account, or of a customer inside a shared account.
+    """The state of an account under the rule, or of a customer inside a shared account.
 
-    `queued` is the sum of the estimates of what waits. `tagged` is how many documents that were
-    charged to the tag are being processed.
+    `queued` is the sum of the estimates of waiting documents. `tagged` is the number of documents
+    being processed that were charged to the tag.
     """
 
     weight: float = 1.0
@@ -98,7 +98,7 @@ class FairShare:
 
 
 class Charge(NamedTuple):
-    """What a claim charged to an account, so that the end of the work can correct it."""
+    """The work that a claim charged to an account; the end of the work corrects it."""
 
     seconds: float
     weight: float
@@ -112,10 +112,10 @@ class FairClock:
     rule: FairRule
     value: float = 0.0
     tickets: list[int] = field(default_factory=lambda: [0])
-    """One number, the next ticket, which the clocks of one queue have in common."""
+    """A list of one number, the next ticket, which all clocks of one queue share."""
 
-    def bring(self, share: FairShare, now: float) -> None:
-        """Let the debt fade until now. It stands still where the account pays by its tag."""
+    def fade(self, share: FairShare, now: float) -> None:
+        """Let the debt fade until now. It does not fade while the account is charged to its tag."""
         seconds = now - share.debt_at
         if seconds <= 0:
             return
@@ -128,12 +128,12 @@ class FairClock:
 
     def count(self, share: FairShare, now: float) -> int:
         """The count of a document that is submitted now."""
-        self.bring(share, now)
+        self.fade(share, now)
         return self.rule.count(share.debt, share.queued, share.weight)
 
     def enter(self, share: FairShare, now: float) -> None:
-        """Give the account a place: something of it may run."""
-        self.bring(share, now)
+        """Give the account a place: some of its documents may run."""
+        self.fade(share, now)
         self._place(share, now)
 
     def place_anew(self, share: FairShare, now: float, *, may_run: bool) -> None:
@@ -154,14 +154,14 @@ class FairClock:
         self.tickets[0] += 1
 
     def leave(self, share: FairShare, now: float) -> None:
-        """Take the place away: nothing of the account may run."""
-        self.bring(share, now)
+        """Take the place away: none of the account's documents may run."""
+        self.fade(share, now)
         share.place = None
 
     def claim(self, share: FairShare, estimate: float, now: float, *, through_lane: bool) -> Charge:
         """Charge a start to the account. The caller then places it anew, or lets it leave."""
-        assert share.place is not None  # noqa: S101 (only who has a place is chosen)
-        self.bring(share, now)
+        assert share.place is not None  # noqa: S101 (only accounts with a place are chosen)
+        self.fade(share, now)
         class_, rank, _ = share.place
         seconds = estimate / share.weight
         share.queued -= estimate
@@ -179,7 +179,7 @@ class FairClock:
 
         An account that waits gets a better place, never a worse one.
         """
-        self.bring(share, now)
+        self.fade(share, now)
         error = 0.0 if actual is None else actual / charge.weight - charge.seconds
         if charge.to_tag:
             share.tag += error
@@ -189,7 +189,7 @@ class FairClock:
         self.improve(share, now)
 
     def improve(self, share: FairShare, now: float) -> None:
-        """Place a waiting account anew if that is better for it."""
+        """Give a waiting account a new place if that one is better."""
         if share.place is None:
             return
         class_, rank, _ = share.place
@@ -201,8 +201,8 @@ class FairClock:
             self.enter(share, now)
 
     def forgive(self, share: FairShare, now: float) -> None:
-        """Forget what the account has had."""
-        self.bring(share, now)
+        """Forget the account's recent work."""
+        self.fade(share, now)
         share.debt = 0.0
         share.tag = min(share.tag, self.value)
         self.improve(share, now)

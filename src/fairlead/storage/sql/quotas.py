@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from fairlead.model.explanations import PipelineState
 from fairlead.model.pipelines import DEFAULT_PIPELINE, Pipeline
-from fairlead.policy.quotas import Quota, limit_text, shown
+from fairlead.policy.quotas import Quota, limit_text, quota_text
 from fairlead.policy.rules import Rules
 from fairlead.storage.sql.queries import Connection, sql
 from fairlead.storage.sql.queue_rows import LoadedQueue
@@ -36,8 +36,8 @@ def save(tx: Transaction, pipelines: Iterable[Pipeline]) -> list[str]:
         if before is not None and (before.rate, before.max_running) != (None, None):
             changes.append(
                 f"the quota of the pipeline {pipeline.name} is now "
-                f"{shown(after.rate, after.max_running)} "
-                f"(was {shown(before.rate, before.max_running)})"
+                f"{quota_text(after.rate, after.max_running)} "
+                f"(was {quota_text(before.rate, before.max_running)})"
             )
     loaded.save()
     return changes
