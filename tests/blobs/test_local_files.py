@@ -13,7 +13,7 @@ import pytest
 from storekit import Clock, RulesInForce, fast_folder, new_document, sqlite_store
 
 from fairlead.blobs import LocalBlobs
-from fairlead.blobs.disk import Flusher, _tells_of_errors
+from fairlead.blobs.disk import Flusher, _syncfs_reports_errors
 from fairlead.blobs.local import MEMORY_BYTES
 from fairlead.errors import DamagedData, DiskFull, ReadOnlyData
 from fairlead.model.blobs import HEAD_BYTES, SHORT_BYTES, StoredBlob
@@ -268,7 +268,7 @@ def test_many_files_share_one_flush_after_they_have_their_names(
         flushed.append((folder, number, len(there)))
 
     monkeypatch.setattr(Flusher, "flush", flush)
-    monkeypatch.setattr("fairlead.blobs.disk._tells_of_errors", lambda _release: True)
+    monkeypatch.setattr("fairlead.blobs.disk._syncfs_reports_errors", lambda _release: True)
     files.put_all([(key(each), CONTENT) for each in range(10)])
     assert flushed == [(tmp_path / "files", 10, 10)]
 
@@ -282,7 +282,7 @@ def test_a_flush_that_fails_is_told_and_leaves_nothing(
             return -1
 
     monkeypatch.setattr("fairlead.blobs.disk._libc", Broken)
-    monkeypatch.setattr("fairlead.blobs.disk._tells_of_errors", lambda _release: True)
+    monkeypatch.setattr("fairlead.blobs.disk._syncfs_reports_errors", lambda _release: True)
     with pytest.raises(DiskFull):
         files.put_all([(key(each), CONTENT) for each in range(10)])
     assert left_in(tmp_path) == []
@@ -293,7 +293,7 @@ def test_a_flush_that_fails_is_told_and_leaves_nothing(
     [("4.19.0-amd64", False), ("5.7.9", False), ("5.8.0", True), ("6.1.0-28-amd64", True)],
 )
 def test_a_kernel_that_hides_errors_is_not_trusted(release: str, tells: bool) -> None:
-    assert _tells_of_errors(release) is tells
+    assert _syncfs_reports_errors(release) is tells
 
 
 def test_every_file_of_many_is_synced_and_their_folder_once(

@@ -1,9 +1,8 @@
-"""Bytes in a local folder, written so that a crash leaves either all of a file or nothing.
+"""Blobs in a local folder, written so that a crash leaves either all of a file or nothing.
 
-A file is written under `incoming/`, fsynced, renamed to its place, and then the folder is
-fsynced too. Its place is made from its key, never from a name that somebody chose. Keys begin
-with a time-sorted id; files of about the same time share a folder, so files that arrive together
-share the fsync of that folder.
+A file is written under `incoming/`, fsynced and renamed to its place; then its folder is fsynced.
+The place follows from the key, never from a name that a user chose. Keys begin with a time-sorted
+id; files of about the same time share a folder, so files that arrive together share its fsync.
 """
 
 from __future__ import annotations
@@ -24,12 +23,12 @@ from fairlead.model.blobs import ABSENT, HEAD_BYTES, SHORT_BYTES, IncomingBlob, 
 
 KEY = re.compile(r"[0-9a-z]{8,64}(\.[0-9a-z]{1,16}){0,2}")
 PIECE_BYTES = 1 << 20
-"""How much of a long file waits in memory to be written, if there is room."""
+"""A long file is written in pieces of this size, if memory allows."""
 MEMORY_BYTES = 1 << 25
-"""How much of all files may wait in memory; what is more is written as it comes."""
+"""How much of all files may wait in memory; beyond that, chunks are written as they arrive."""
 SYNC_BYTES = 1 << 23
-"""How much of a large file may wait in memory for the disk, so that it keeps nobody waiting."""
-_FOLDER_LETTERS = 6  # of an id: files of about 17 minutes
+"""A large file is synced after so many bytes, so that its last fsync delays no other file."""
+_FOLDER_LETTERS = 6  # of an id: a folder holds the files of about 17 minutes
 _AT_ONCE = 8
 _WORTH_A_POOL = 6
 _WORTH_A_FLUSH = 3
@@ -46,7 +45,7 @@ def opened_private(path: Path) -> int:
 
 
 class Memory:
-    """The memory that blobs may hold while they arrive, short ones too."""
+    """The memory that arriving blobs may use."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -185,7 +184,7 @@ class LocalBlobs:
     def _write_marker(self, installation: str) -> None:
         with our_errors(self._root):
             self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
-            # a name of its own: the first uploads of a new folder may come at the same time
+            # A unique name: the first uploads to a new folder may run at the same time.
             new = self._root / f"{MARKER}.{os.getpid()}-{get_ident()}.new"
             with os.fdopen(opened_private(new), "w") as file:
                 file.write(installation + "\n")
@@ -204,7 +203,7 @@ class LocalBlobs:
             self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._incoming.mkdir(mode=0o700, exist_ok=True)
             for key, content in contents:
-                # A key stands for one attempt: what a crash left under it is overwritten.
+                # A key belongs to one attempt: a file that a crash left under it is overwritten.
                 with os.fdopen(opened_private(self._incoming / checked(key)), "wb") as target:
                     target.write(content)
             self._make_durable(keys)
@@ -245,7 +244,7 @@ class LocalBlobs:
         folders = self._move(keys)
         for folder in folders:
             fsync_folder(folder)
-        if not folders <= self._synced:  # their own names, also if another process made them
+        if not folders <= self._synced:  # the folders' own names, whichever process made them
             fsync_folder(self._root)
             fsync_folder(self._root.parent)
             self._synced = folders  # the next files go to the same folders or to newer ones
@@ -267,7 +266,7 @@ class LocalBlobs:
 
     def path(self, key: str) -> Path:
         folder = checked(key)[:_FOLDER_LETTERS]
-        return Path(f"{self._root}/{folder}/{key}")  # quicker than with two slashes
+        return Path(f"{self._root}/{folder}/{key}")  # faster than `/` twice
 
     def read(self, key: str, sha256: str) -> bytes:
         try:
@@ -301,13 +300,13 @@ class LocalBlobs:
     def sweep_incoming(self, before: float) -> int:
         if not self._incoming.is_dir():
             return 0
-        left = [entry for entry in os.scandir(self._incoming) if _is_old(entry, before)]
-        for entry in left:
+        old = [entry for entry in os.scandir(self._incoming) if _is_old(entry, before)]
+        for entry in old:
             Path(entry).unlink(missing_ok=True)
-        return len(left)
+        return len(old)
 
     def _is_ours(self, path: Path) -> bool:
-        """Whether the file lies where its key belongs; other files are left alone."""
+        """Whether the file is at the place of its key; other files are left alone."""
         return KEY.fullmatch(path.name) is not None and self.path(path.name) == path
 
     def _folders(self) -> Iterator[Path]:
@@ -317,7 +316,7 @@ class LocalBlobs:
                     yield entry
 
     def _move(self, keys: Sequence[str]) -> set[Path]:
-        """Give files their places; return the folders."""
+        """Move files from `incoming/` to their places; return the folders."""
         places = [self.path(key) for key in keys]
         folders = {place.parent for place in places}
         for folder in folders:
@@ -339,7 +338,7 @@ class LocalBlobs:
 
 
 def fsync_folder(folder: Path) -> None:
-    """Make the names in a folder durable: after a crash a file exists only if its name does."""
+    """Make the names in a folder durable: without its name, a file is gone after a crash."""
     fsync_path(folder)
 
 
