@@ -1,8 +1,8 @@
 """Prepared statements in libpq's pipeline mode: sent together, their results read when needed.
 
-Most statements of a write are asked for before any result is needed. They wait in libpq's buffer
-and leave in one piece; psycopg's own pipeline would send each by itself. psycopg makes the
-connection, and turns the values of the rows into Python's.
+Most statements of a write are queued before any result is needed. They wait in libpq's buffer and
+are sent together; psycopg's own pipeline would send each by itself. psycopg makes the connection
+and converts the values of rows to Python objects.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from psycopg.pq import ExecStatus, Format, PipelineStatus
 from psycopg.pq.abc import PGresult
 
 MOST_PREPARED = 1000
-"""Statements of a connection. Beyond that all are forgotten: lists are asked for in many ways."""
+"""Per connection. Beyond that all are deallocated: listings have many different statements."""
 NO_SUCH_CHARACTER = "\N{REPLACEMENT CHARACTER}"
 _GOOD = (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK, ExecStatus.EMPTY_QUERY)
 _TEXT, _BINARY = Format.TEXT, Format.BINARY
 
 
 class PipelineCursor:
-    """The result of a statement. The first look at it waits for all statements sent so far."""
+    """The result of a statement. The first access waits for all statements sent so far."""
 
     __slots__ = ("_pipeline", "error", "may_fail", "prepares", "result")
 
@@ -40,9 +40,9 @@ class PipelineCursor:
     ) -> None:
         self._pipeline = pipeline
         self.prepares = prepares
-        """The statement that it prepares; None: it runs one."""
+        """The statement that it prepares; None: it executes one."""
         self.may_fail = may_fail
-        """An error that only this cursor tells of."""
+        """An error that only this cursor raises, and `receive` does not."""
         self.result: PGresult | None = None
         self.error: psycopg.Error | None = None
 
@@ -68,7 +68,7 @@ class PipelineCursor:
 
 
 class StatementPipeline:
-    """The statements of one connection that were sent and not heard of yet."""
+    """The statements of one connection that were sent and whose results were not read yet."""
 
     def __init__(self, connection: psycopg.Connection[tuple[Any, ...]]) -> None:
         self._pgconn = connection.pgconn
@@ -79,13 +79,13 @@ class StatementPipeline:
         self._names = count()
 
     def has_input(self) -> bool:
-        """Whether the server said something unasked: that it closes the connection, perhaps."""
+        """Whether the server sent something unrequested, such as the end of the connection."""
         return bool(self._poll(select.POLLIN, 0))
 
     def send(
         self, text: bytes, values: Sequence[Any], may_fail: type[psycopg.Error] | None = None
     ) -> PipelineCursor:
-        """Send a statement with a value for each `$1`; its error comes with the results."""
+        """Send a statement with a value for each `$1`; errors are raised with the results."""
         pgconn = self._pgconn
         if pgconn.pipeline_status == PipelineStatus.OFF:
             pgconn.enter_pipeline_mode()
@@ -97,7 +97,7 @@ class StatementPipeline:
         return cursor
 
     def synchronise(self) -> None:
-        """End the implicit transaction; what follows is run even if a statement before failed."""
+        """End the implicit transaction: later statements run even if an earlier one failed."""
         self._pgconn.pipeline_sync()
         self._sent.append(None)
 
@@ -112,20 +112,20 @@ class StatementPipeline:
         return name
 
     def receive(self) -> None:
-        """Hear of every statement so far; raises the error of the first one that failed."""
+        """Read the results of all statements so far; raise the error of the first that failed."""
         if not self._sent:
             return
         self.synchronise()
         sent, self._sent = self._sent, []
         first: psycopg.Error | None = None
         error: psycopg.Error | None = None
-        with self._in_step():
+        with self._closed_on_error():
             for cursor in sent:
                 result = self._next_result()
                 if cursor is None:
                     error = None
                     continue
-                self._next_result()  # none: the end of the statement
+                self._next_result()  # None: the end of the statement
                 error = self._settle(cursor, result, error)
                 if cursor.may_fail is None or not isinstance(error, cursor.may_fail):
                     first = first or error
@@ -136,7 +136,7 @@ class StatementPipeline:
     def _settle(
         self, cursor: PipelineCursor, result: PGresult | None, error: psycopg.Error | None
     ) -> psycopg.Error | None:
-        """Give a cursor its result. After an error, which is returned, no statement was run."""
+        """Give a cursor its result or error; return the error: statements after it did not run."""
         if result is None:
             raise psycopg.OperationalError("the connection was lost")
         if result.status in _GOOD:
@@ -148,12 +148,12 @@ class StatementPipeline:
         return cursor.error
 
     def run(self, statements: str) -> list[tuple[Any, ...]]:
-        """Run statements without values, in one message; the rows of the last one."""
+        """Run statements without values, in one message; return the rows of the last one."""
         self.receive()
         self._pgconn.send_query(statements.encode())
         last: PGresult | None = None
         error: psycopg.Error | None = None
-        with self._in_step():
+        with self._closed_on_error():
             while (result := self._next_result()) is not None:
                 if result.status not in _GOOD:
                     error = error or error_from_result(result)
@@ -163,8 +163,8 @@ class StatementPipeline:
         return [] if last is None else self.rows(last)
 
     @contextmanager
-    def _in_step(self) -> Iterator[None]:
-        """All results of what was sent are read, or the connection is of no use any more."""
+    def _closed_on_error(self) -> Iterator[None]:
+        """Send what is buffered; close the connection if not all of its results are read."""
         try:
             while self._pgconn.flush():
                 self._wait(select.POLLIN | select.POLLOUT)
@@ -193,17 +193,17 @@ class StatementPipeline:
 
 
 def _text(value: str) -> bytes:
-    """PostgreSQL's texts cannot have NUL, which hostile answers and names may."""
+    """PostgreSQL's texts cannot contain NUL, which hostile results and names may."""
     return value.replace("\0", NO_SUCH_CHARACTER).encode()
 
 
-def _as_it_is(value: bytes | None) -> bytes | None:
+def _unchanged(value: bytes | None) -> bytes | None:
     return value
 
 
 _ENCODERS: dict[type, Callable[[Any], bytes | None]] = {
-    NoneType: _as_it_is,
-    bytes: _as_it_is,
+    NoneType: _unchanged,
+    bytes: _unchanged,
     bool: lambda value: b"t" if value else b"f",
     int: lambda value: b"%d" % value,
     float: lambda value: repr(value).encode(),
@@ -212,12 +212,12 @@ _ENCODERS: dict[type, Callable[[Any], bytes | None]] = {
 
 
 def encoded_values(values: Sequence[Any]) -> list[bytes | None]:
-    """Values as they are sent: bytes as they are, all others as text."""
+    """Values in PostgreSQL's format: bytes unchanged, all others as text."""
     try:
         return [_ENCODERS[type(value)](value) for value in values]
-    except KeyError:  # of a subclass, such as an enumeration's
+    except KeyError:  # a subclass, such as an enumeration
         return [_encoder(type(value))(value) for value in values]
 
 
 def _encoder(type_: type) -> Callable[[Any], bytes | None]:
-    return next(_ENCODERS[each] for each in type_.__mro__ if each in _ENCODERS)
+    return next(_ENCODERS[base] for base in type_.__mro__ if base in _ENCODERS)
