@@ -18,9 +18,9 @@ class Asked(ChangeWatcher):
 
     times = 0
 
-    def _asked(self) -> int:
+    def _query_version(self) -> int:
         self.times += 1
-        return super()._asked()
+        return super()._query_version()
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def test_no_commit_is_missed_however_soon_it_comes(
 def test_a_log_at_rest_is_not_asked_about(
     writing: apsw.Connection, watching: Asked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(change_watch, "ASK_ANYWAY_SECONDS", 1000.0)
+    monkeypatch.setattr(change_watch, "QUERY_ANYWAY_SECONDS", 1000.0)
     let_rest(writing)
     before = watching.version()
     assert [watching.version() for _ in range(10)] == [before] * 10

@@ -44,7 +44,7 @@ class Writing:
 
 @pytest.fixture(autouse=True)
 def short_logs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoint, "LONG_LOG", LONG)
+    monkeypatch.setattr(checkpoint, "LONG_WAL", LONG)
 
 
 @pytest.fixture
@@ -97,7 +97,7 @@ def test_the_rest_is_tried_again_at_the_next_commit(writing: Writing) -> None:
 def test_an_old_sqlite_lets_the_writer_do_it(
     writing: Writing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checkpoint, "MAY_COPY_BESIDE", False)
+    monkeypatch.setattr(checkpoint, "MAY_CHECKPOINT_IN_THREAD", False)
     assert max(writing.commit() for _ in range(60)) < LONG + 4 * PAGES
     assert writing.helpers == 0
 
