@@ -197,9 +197,9 @@ def test_a_retry_of_a_pending_document_leaves_its_password(store: Store) -> None
 
 def test_the_rule_takes_the_first_ones_that_fit() -> None:
     rule = PartsRule(max_depth=3, max_documents=4, max_bytes=100)
-    assert rule.taken(0, Family(0, 0), [10, 10, 10]) == 3
-    assert rule.taken(0, Family(2, 20), [10, 10, 10]) == 2
-    assert rule.taken(0, Family(0, 95), [10, 1]) == 0
-    assert rule.taken(0, Family(0, 80), [10, 10, 1]) == 2
-    assert rule.taken(3, Family(0, 0), [10]) == 0
-    assert rule.taken(2, Family(9, 0), [10]) == 0
+    assert rule.accepted(0, Family(0, 0), [10, 10, 10]) == 3
+    assert rule.accepted(0, Family(2, 20), [10, 10, 10]) == 2
+    assert rule.accepted(0, Family(0, 95), [10, 1]) == 0
+    assert rule.accepted(0, Family(0, 80), [10, 10, 1]) == 2
+    assert rule.accepted(3, Family(0, 0), [10]) == 0
+    assert rule.accepted(2, Family(9, 0), [10]) == 0

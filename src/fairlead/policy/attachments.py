@@ -26,7 +26,7 @@ class PartsRule:
     max_documents: int = 1_000
     max_bytes: int = 500_000_000
 
-    def taken(self, depth: int, family: Family, sizes: Sequence[int]) -> int:
+    def accepted(self, depth: int, family: Family, sizes: Sequence[int]) -> int:
         """How many of the first parts of a document at this depth become documents."""
         if depth >= self.max_depth:
             return 0

@@ -809,7 +809,7 @@ SELECT id FROM documents WHERE id IN (SELECT value FROM json_each(?));
 SELECT key FROM contents WHERE key IS NOT NULL AND document IN (
   SELECT seq FROM documents WHERE id IN (SELECT value FROM json_each(?)));
 
--- name: webhooks_told
+-- name: enabled_webhooks
 -- The enabled webhooks of these customers, and those of all customers.
 SELECT customer, id, kinds FROM webhooks
 WHERE customer IN (SELECT value FROM json_each(?)) AND enabled = 1
