@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from heapq import heappop, heappush
 
 from fairlead.model.pipelines import DEFAULT_PIPELINE
@@ -13,37 +13,21 @@ Slot = tuple[int, int]
 Turn = tuple[bool, int, int]
 
 
+@dataclass(slots=True, eq=False)
 class QueuedDocument:
     """A waiting document. `number` is its arrival number."""
 
-    __slots__ = (
-        "customer", "estimate", "is_displaced", "is_waiting", "number", "pipeline", "priority",
-        "slot", "submitted_at", "urgent",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        number: int,
-        customer: int,
-        slot: Slot,
-        *,
-        priority: int = 1,
-        urgent: bool = False,
-        estimate: float = 0.0,
-        submitted_at: float = 0.0,
-        pipeline: str = DEFAULT_PIPELINE,
-        is_displaced: bool = False,
-    ) -> None:
-        self.number = number
-        self.customer = customer
-        self.slot = slot
-        self.priority = priority
-        self.urgent = urgent
-        self.estimate = estimate
-        self.submitted_at = submitted_at
-        self.pipeline = pipeline
-        self.is_displaced = is_displaced
-        self.is_waiting = True
+    number: int
+    customer: int
+    slot: Slot
+    _: KW_ONLY
+    priority: int = 1
+    urgent: bool = False
+    estimate: float = 0.0
+    submitted_at: float = 0.0
+    pipeline: str = DEFAULT_PIPELINE
+    is_displaced: bool = False
+    is_waiting: bool = True
 
     def __lt__(self, other: QueuedDocument) -> bool:
         return False  # equal keys belong to the same document, which was queued again
@@ -99,6 +83,7 @@ class Member:
         return entry
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Entry:
     """A member's waiting documents of one pipeline, or the first of them.
 
@@ -114,29 +99,22 @@ class Entry:
     the waits.
     """
 
-    __slots__ = (
-        "ages", "ahead", "has_ahead", "head", "is_oldest_stale", "lane_key", "last_age",
-        "last_slot", "last_turn", "member", "oldest", "pipeline", "place", "queued_as", "slots",
-        "waiting",
-    )  # fmt: skip
-
-    def __init__(self, member: Member, pipeline: str) -> None:
-        self.member = member
-        self.pipeline = pipeline
-        self.waiting = 0
-        self.head: Slot | None = None
-        self.oldest: tuple[int, float] | None = None
-        self.is_oldest_stale = False
-        self.has_ahead = False
-        self.last_slot: Slot | None = None
-        self.last_age: int | None = None
-        self.last_turn: Turn | None = None
-        self.slots: list[tuple[Slot, int, QueuedDocument]] = []
-        self.ages: list[tuple[int, QueuedDocument]] = []
-        self.ahead: list[tuple[Turn, QueuedDocument]] = []
-        self.place: Place | None = None
-        self.queued_as: PlaceKey | None = None
-        self.lane_key: WaitKey | None = None
+    member: Member
+    pipeline: str
+    waiting: int = 0
+    head: Slot | None = None
+    oldest: tuple[int, float] | None = None
+    is_oldest_stale: bool = False
+    has_ahead: bool = False
+    last_slot: Slot | None = None
+    last_age: int | None = None
+    last_turn: Turn | None = None
+    slots: list[tuple[Slot, int, QueuedDocument]] = field(default_factory=list)
+    ages: list[tuple[int, QueuedDocument]] = field(default_factory=list)
+    ahead: list[tuple[Turn, QueuedDocument]] = field(default_factory=list)
+    place: Place | None = None
+    queued_as: PlaceKey | None = None
+    lane_key: WaitKey | None = None
 
     def __lt__(self, other: Entry) -> bool:
         return False  # equal keys belong to the same entry

@@ -72,10 +72,8 @@ def read_batch(connection: Connection, id_: str) -> StoredBatch:
     numbers = dict(connection.execute(sql("states_of_batch"), (id_,)).fetchall())
     names = ("waiting", "processing", "done", "failed", "cancelled")
     counts = {name: numbers.get(name, 0) for name in names}
-    total = sum(counts.values())
-    progress = (
-        1.0 if total == 0 else round(1 - (counts["waiting"] + counts["processing"]) / total, 4)
-    )
+    total, pending = sum(counts.values()), counts["waiting"] + counts["processing"]
+    progress = round(1 - pending / total, 4) if total else 1.0
     last = connection.execute(sql("last_pending_of_batch"), (id_,)).get
     batch = Batch(
         id=id_,
