@@ -17,7 +17,7 @@ def cases() -> dict[str, list[dict[str, str]]]:
     """The golden vectors, by case."""
     with VECTORS.open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
-    return {case: list(found) for case, found in groupby(rows, lambda row: row["case"])}
+    return {case: list(steps) for case, steps in groupby(rows, lambda row: row["case"])}
 
 
 def counts(url: str, customer: str, number: int) -> list[int]:

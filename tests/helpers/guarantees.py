@@ -67,7 +67,7 @@ class State:
     def pending(self) -> frozenset[str]:
         """The accounts with something pending."""
         holders = (self.waiting, self.processing, self.delayed)
-        return frozenset(self.accounts[name] for held in holders for name in held.values())
+        return frozenset(self.accounts[name] for names in holders for name in names.values())
 
 
 class History:

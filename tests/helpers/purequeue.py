@@ -131,8 +131,8 @@ class PureQueue:
     def _end(self, document: int, now: float, actual: float) -> None:
         start = self._running.pop(document)
         charge, inner = (
-            None if each is None else (each.seconds, each.weight, each.to_tag)
-            for each in (start.charge, start.inner)
+            None if charged is None else (charged.seconds, charged.weight, charged.to_tag)
+            for charged in (start.charge, start.inner)
         )
         place = (start.customer, start.document.pipeline)
         self.queue.fold([Ended(now, *place, actual, start.payer, charge, inner)])
@@ -205,7 +205,7 @@ class PureQueue:
         return self.queue.member(self._customer(account))
 
     def next_opening(self, now: float) -> float | None:
-        waiting = {each.pipeline for each in self._documents if each.is_waiting}
+        waiting = {document.pipeline for document in self._documents if document.is_waiting}
         opens = [
             quota.opens_at(now)
             for name, quota in self.queue.state.quotas.items()

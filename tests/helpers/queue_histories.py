@@ -578,12 +578,16 @@ class PartlyLoaded:
         The lane looks for the slot that came first, which any urgent or displaced one may hold.
         """
         waiting = self._waiting_in(entry)
-        by_age = sorted(waiting, key=lambda each: each.number)
+        by_age = sorted(waiting, key=lambda document: document.number)
         by_turn = sorted(
-            (each for each in waiting if not is_fair and (each.urgent or each.is_displaced)),
-            key=lambda each: each.turn,
+            (
+                document
+                for document in waiting
+                if not is_fair and (document.urgent or document.is_displaced)
+            ),
+            key=lambda document: document.turn,
         )
-        by_slot = sorted(waiting, key=lambda each: each.slot)[:depth]
+        by_slot = sorted(waiting, key=lambda document: document.slot)[:depth]
         last_slot = last_age = last_turn = None
         if len(waiting) > depth:
             last_slot, last_age = by_slot[-1].slot, NONE_BY_AGE
@@ -597,13 +601,13 @@ class PartlyLoaded:
             by_turn = by_turn[:depth]
             last_turn = by_turn[-1].turn
         entry.has_ahead = bool(by_turn) or (is_fair and entry.has_ahead)
-        documents = {each.number: each for each in (*by_slot, *by_age, *by_turn)}
+        documents = {document.number: document for document in (*by_slot, *by_age, *by_turn)}
         entry.load(documents.values(), last_slot, last_age, last_turn)
 
     def _waiting_in(self, entry: Entry) -> list[QueuedDocument]:
         key = (entry.member.id, entry.pipeline)
         documents = self._documents.values()
-        return [each for each in documents if (each.customer, each.pipeline) == key]
+        return [document for document in documents if (document.customer, document.pipeline) == key]
 
     # --- saving ---
 
@@ -627,7 +631,7 @@ class PartlyLoaded:
             }  # fmt: skip
             for entry in member.entries.values():
                 if entry.is_oldest_stale and entry.waiting and not member.is_account:
-                    oldest = min(self._waiting_in(entry), key=lambda each: each.number)
+                    oldest = min(self._waiting_in(entry), key=lambda document: document.number)
                     entry.oldest = (oldest.number, oldest.submitted_at)
                     entry.is_oldest_stale = False
         for member in queue.changed:

@@ -425,12 +425,12 @@ class Replay:
                 self.differs(version, f"{start} was charged")
             return
         charges = self.model.documents[start.document].charges
-        expected = [(each.amount, each.weight, each.charged == "tag") for each in charges]
-        found = [(start.charge, start.weight, bool(start.to_tag))]
+        expected = [(charge.amount, charge.weight, charge.charged == "tag") for charge in charges]
+        actual = [(start.charge, start.weight, bool(start.to_tag))]
         if start.inner_charge is not None:
-            found.append((start.inner_charge, 1.0, bool(start.inner_to_tag)))
-        if found != expected:
-            self.differs(version, f"{start} charged {found} and not {expected}")
+            actual.append((start.inner_charge, 1.0, bool(start.inner_to_tag)))
+        if actual != expected:
+            self.differs(version, f"{start} charged {actual} and not {expected}")
         if str(start.payer) != self.model.account_of(self.model.customer(chosen.customer)):
             self.differs(version, f"{start} is paid by {start.payer}")
 
@@ -540,13 +540,13 @@ class Replay:
     def submit(self, model: ReplayModel, operation: Operation, where: object) -> None:
         stored = [self.history.documents[number] for number in operation.documents]
         name, at = operation.customer, operation.at
-        for each in stored:
+        for document in stored:
             if model.policy == "classic" and where is not None:
                 count = model.count_next(name, at)
-                self.check_count(each, count, where)
-            model.take_in(each, at)
+                self.check_count(document, count, where)
+            model.take_in(document, at)
         arrived = operation.event[4:6]
-        expected = (len(stored), sum(each.estimate for each in stored))
+        expected = (len(stored), sum(document.estimate for document in stored))
         if where is not None and not close(arrived, expected):
             self.differs(where, f"{arrived} arrived and not {expected}")
 
@@ -647,8 +647,8 @@ class Replay:
             self.differs(record, f"{member}, a debt of {debt} and not of {own} at {at}")
         places = {
             place[:2]
-            for (each, _), place in self.history.places.items()
-            if each == id_ and place is not None
+            for (member, _), place in self.history.places.items()
+            if member == id_ and place is not None
         }
         place = record.place
         if len(places) != (place is not None) or (
@@ -664,10 +664,10 @@ class OutOfStep(Exception):
 ENDS = ("done", "failed", "retried", "released", "rescued", "cancelled", "again")
 
 
-def close(found: Iterable[float], expected: Iterable[float]) -> bool:
+def close(actual: Iterable[float], expected: Iterable[float]) -> bool:
     return all(
         math.isclose(one, other, rel_tol=1e-9, abs_tol=TOLERANCE)
-        for one, other in zip(found, expected, strict=True)
+        for one, other in zip(actual, expected, strict=True)
     )
 
 

@@ -128,7 +128,7 @@ class _Player:
         if self._documents:
             document = step.pick % self._documents
             self._engine.cancel(document, step.now, 1.0)
-            self._running = [each for each in self._running if each != document]
+            self._running = [other for other in self._running if other != document]
 
     def drain(self, step: Step) -> None:
         """End all that runs, and claim until nothing may start."""

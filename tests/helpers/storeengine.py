@@ -45,7 +45,7 @@ class StoreEngine:
 
     def _seed_costs(self, estimates: Sequence[float]) -> None:
         """Each document has a shape of its own, of which so much was learned before."""
-        rows = [(str(number), "bytes", 0, 1, each) for number, each in enumerate(estimates)]
+        rows = [(str(number), "bytes", 0, 1, estimate) for number, estimate in enumerate(estimates)]
 
         def seed(connection: Connection) -> None:
             connection.executemany(sql("save_cost"), rows)

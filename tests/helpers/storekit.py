@@ -176,9 +176,9 @@ def busy_day(store: Store, clock: Clock) -> None:
     for outcome in (DONE, DAMAGED, CRASHED):
         store.finish(must_claim(store), outcome)
     store.release([must_claim(store)])
-    held = must_claim(store)
-    store.renew([held])
-    store.lost([held])
+    claim = must_claim(store)
+    store.renew([claim])
+    store.lost([claim])
     clock.advance(LEASE + 6)
     for _ in range(4):  # a rescue, a retry, and the lane
         must_claim(store)

@@ -223,12 +223,12 @@ def with_no_bounds(of: Queue, chosen: set[int]) -> set[int]:
 
 @pytest.fixture(scope="module")
 def scripts() -> list[tuple[Script, list[Any]]]:
-    made = [
+    all_scripts = [
         script_by_lot(seed, policy)
         for seed in range(SCRIPTS)
         for policy in queue_histories.POLICIES
     ]
-    return [(script, expected(script)) for script in made]
+    return [(script, expected(script)) for script in all_scripts]
 
 
 def agrees(script: Script, shown: list[Any]) -> bool:

@@ -44,11 +44,11 @@ CASES = [
 )
 def test_three_of_four_starts_lie_in_the_range(policy: str, noise: float, case: Case) -> None:
     rows = traffic(case.seed, load=case.load, workers=case.workers, noise=noise, hours=case.hours)
-    found = judged(POLICIES[policy], rows, case.workers, seed=case.seed + 1)
-    print(f"{policy} {case} noise {noise}: {found}")
-    assert found.number > 100
-    assert found.hits >= 0.75
-    assert found.width <= WIDEST
+    judgement = judged(POLICIES[policy], rows, case.workers, seed=case.seed + 1)
+    print(f"{policy} {case} noise {noise}: {judgement}")
+    assert judgement.number > 100
+    assert judgement.hits >= 0.75
+    assert judgement.width <= WIDEST
 
 
 @pytest.mark.slow

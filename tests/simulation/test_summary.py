@@ -52,6 +52,6 @@ def test_the_whole_is_made_of_all(rows: list[tuple[str, int]]) -> None:
     summary = summarise(arrivals, [run(float(wait)) for _, wait in rows])
     waits = [wait for _, wait in rows]
     assert summary.whole.documents == len(rows)
-    assert sum(each.documents for each in summary.customers.values()) == len(rows)
+    assert sum(waits.documents for waits in summary.customers.values()) == len(rows)
     assert summary.whole.mean == pytest.approx(statistics.mean(waits))
-    assert summary.whole.max == max(each.max for each in summary.customers.values())
+    assert summary.whole.max == max(waits.max for waits in summary.customers.values())

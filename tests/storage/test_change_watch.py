@@ -33,9 +33,9 @@ def writing(tmp_path: Path) -> Iterator[apsw.Connection]:
 
 @pytest.fixture
 def watching(writing: apsw.Connection) -> Iterator[Asked]:
-    found = Asked(Path(writing.filename))
-    yield found
-    found.close()
+    watcher = Asked(Path(writing.filename))
+    yield watcher
+    watcher.close()
 
 
 def let_rest(connection: apsw.Connection) -> None:

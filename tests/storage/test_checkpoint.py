@@ -49,9 +49,9 @@ def short_logs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def writing(tmp_path: Path) -> Iterator[Writing]:
-    made = Writing(tmp_path / "a.db")
-    yield made
-    made.connection.close()
+    writing = Writing(tmp_path / "a.db")
+    yield writing
+    writing.connection.close()
 
 
 def test_the_log_begins_anew_again_and_again(writing: Writing) -> None:

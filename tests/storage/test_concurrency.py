@@ -60,9 +60,11 @@ def test_threads_get_exact_counts(store: Store) -> None:
         return [submit_one(store, "acme").count for _ in range(EACH)]
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        counts = [count for each in pool.map(submit_some, range(AT_ONCE)) for count in each]
+        counts = [count for counted in pool.map(submit_some, range(AT_ONCE)) for count in counted]
     assert sorted(counts, reverse=True) == EXACT
-    assert sorted((each.count for each in store.documents(limit=2000)), reverse=True) == EXACT
+    assert (
+        sorted((document.count for document in store.documents(limit=2000)), reverse=True) == EXACT
+    )
     assert store.customer("acme").waiting == AT_ONCE * EACH
 
 
@@ -103,16 +105,16 @@ def test_workers_at_once_get_each_document_once(
     def claim_some(number: int) -> list[str]:
         own = store_factory(tmp_path, RulesInForce(), Clock())
         try:
-            found = []
+            claimed_ids = []
             while claim := own.claim(f"worker {number}"):
-                found.append(claim.id)
-            return found
+                claimed_ids.append(claim.id)
+            return claimed_ids
         finally:
             own.close()
 
     with ThreadPoolExecutor(4) as pool:
-        claimed = [id_ for each in pool.map(claim_some, range(4)) for id_ in each]
-    assert sorted(claimed) == sorted(each.id for each in store.documents())
+        claimed = [id_ for ids in pool.map(claim_some, range(4)) for id_ in ids]
+    assert sorted(claimed) == sorted(document.id for document in store.documents())
 
 
 # --- group commit, which is how the embedded store makes durable writes cheap ---
@@ -153,7 +155,7 @@ def embedded(tmp_path: Path) -> Any:
 def test_writes_that_wait_together_share_one_commit(embedded: Any) -> None:
     gathered = Gathered(embedded)
     futures = gathered.run([lambda: submit_one(embedded, "acme").count] * 40)
-    assert sorted((each.result() for each in futures), reverse=True) == EXACT[:40]
+    assert sorted((future.result() for future in futures), reverse=True) == EXACT[:40]
     assert gathered.commits == 1
 
 
@@ -204,9 +206,9 @@ def test_an_interruption_after_the_commit_costs_the_others_nothing(
 
     monkeypatch.setattr(embedded._writer, "_commit", commit_and_interrupt)
     futures = Gathered(embedded).run([lambda: submit_one(embedded, "acme")] * 3)
-    told = [each.result().id for each in futures if each.exception() is None]
-    assert len(told) == 2
-    assert embedded.known_documents(told) == set(told)
+    accepted = [future.result().id for future in futures if future.exception() is None]
+    assert len(accepted) == 2
+    assert embedded.known_documents(accepted) == set(accepted)
     assert embedded.customer("acme").waiting == 3
 
 
@@ -228,7 +230,7 @@ def test_a_write_that_an_interrupted_leader_took_along_does_not_wait_for_ever(
 def test_a_failing_commit_fails_every_write_of_its_batch(embedded: Any) -> None:
     gathered = Gathered(embedded)
     embedded._writer._connection.set_commit_hook(lambda: True)  # SQLite then rolls back
-    errors = [each.exception() for each in gathered.run([lambda: submit(embedded, "acme")] * 3)]
+    errors = [future.exception() for future in gathered.run([lambda: submit(embedded, "acme")] * 3)]
     assert all(isinstance(error, Exception) for error in errors)
     embedded._writer._connection.set_commit_hook(None)
     assert embedded.documents() == []
@@ -308,7 +310,7 @@ def test_a_lease_that_ended_while_the_claim_waited_is_left_alone(
     """Its holder waited for the same lock, and is about to renew it."""
     store: Any = sqlite_store(tmp_path, RulesInForce(), clock)
     submit(store, "acme")
-    held = must_claim(store)
+    claim = must_claim(store)
     begin = store._writer._begin
 
     def begin_late(**named: Any) -> Any:
@@ -318,7 +320,7 @@ def test_a_lease_that_ended_while_the_claim_waited_is_left_alone(
     with monkeypatch.context() as patch:
         patch.setattr(store._writer, "_begin", begin_late)
         assert store.claim("another") is None
-    assert store.renew([held]) == []
+    assert store.renew([claim]) == []
     clock.advance(LEASE + 1)
     assert store.claim("another") is not None
     store.close()
@@ -335,7 +337,7 @@ def test_a_lock_takes_no_document_from_another_process(
         ending.callback(ours.close)
         ending.callback(theirs.close)
         submit(ours, "acme")
-        held = must_claim(theirs)
+        claim = must_claim(theirs)
         with locked(tmp_path):
             for _ in range(3):
                 with pytest.raises(StoreBusy):
@@ -344,9 +346,9 @@ def test_a_lock_takes_no_document_from_another_process(
         assert ours.claim("ours") is None
         clock.advance(AFTERMATH / 2)
         assert ours.claim("ours") is None
-        assert theirs.renew([held]) == []
+        assert theirs.renew([claim]) == []
         clock.advance(max(AFTERMATH, LEASE) + 1)
-        assert must_claim(ours).id == held.id  # they are gone after all
+        assert must_claim(ours).id == claim.id  # they are gone after all
 
 
 def test_locks_that_come_again_and_again_keep_no_document_from_others(
@@ -354,13 +356,13 @@ def test_locks_that_come_again_and_again_keep_no_document_from_others(
 ) -> None:
     """Who died is found out although the aftermath of one lock reaches into the next."""
     submit(store, "acme")
-    held = must_claim(store)
-    begun = clock()
-    while clock() < begun + 2 * LEASE:
+    claim = must_claim(store)
+    began = clock()
+    while clock() < began + 2 * LEASE:
         clock.advance(AFTERMATH / 2)
         store._writer._grace.failed(clock())
         store._writer._grace.succeeded(clock())
-    assert must_claim(store).id == held.id
+    assert must_claim(store).id == claim.id
 
 
 # --- PostgreSQL, where writes do not wait for each other ---

@@ -130,14 +130,14 @@ def test_a_customer_that_may_not_run_is_not_overdue(
     store: Store, clock: Clock, hindrance: str
 ) -> None:
     submit(store, "acme", 2)
-    held = must_claim(store)
+    claim = must_claim(store)
     if hindrance == "pause":
         store.pause("acme")
     else:
         store.set_customer("acme", processing_cap=1)
     earn_credit(store)
     clock.advance(AFTER * 3)
-    store.renew([held])
+    store.renew([claim])
     submit(store, "globex", 2)
     assert must_claim(store).customer == "globex"
     assert must_claim(store).customer == "globex"

@@ -152,8 +152,8 @@ def test_a_decision_can_depend_on_what_the_document_is_at_that_moment(
     must_claim(store)
     last, seen = store.last_event(), []
 
-    def refuse(found: Document) -> None:
-        seen.append(found)
+    def refuse(document: Document) -> None:
+        seen.append(document)
         raise UnexpectedDocument
 
     with pytest.raises(UnexpectedDocument):

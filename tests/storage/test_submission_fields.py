@@ -47,7 +47,7 @@ def test_without_fields_a_document_has_the_usual_ones(store: Store) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "asked"),
+    ("value", "term"),
     [
         ("A 17", "A 17"),
         (471, "471"),
@@ -59,14 +59,14 @@ def test_without_fields_a_document_has_the_usual_ones(store: Store) -> None:
     ],
 )
 def test_metadata_is_found_by_the_json_text_of_a_value(
-    store: Store, value: object, asked: str
+    store: Store, value: object, term: str
 ) -> None:
     document = accepted(store, metadata={"order": value, "shop": 3})
     accepted(store, metadata={"order": "another"})
     accepted(store, metadata={"shop": value})
-    assert found(store, order=asked) == [document.id]
-    assert found(store, order=asked, shop="3") == [document.id]
-    assert found(store, order=asked, shop="4") == []
+    assert found(store, order=term) == [document.id]
+    assert found(store, order=term, shop="3") == [document.id]
+    assert found(store, order=term, shop="4") == []
 
 
 @pytest.mark.parametrize("value", [None, ["a"], {"a": 1}])

@@ -100,9 +100,9 @@ def test_slow_receivers_hold_up_themselves_alone(store: Store, clock: Clock) -> 
     post.wait_for(AT_ONCE_OF_A_CUSTOMER, "slow")
     post.wait_for(10, "quick")
     wait_until_delivered(store, quick.id)
-    held = [request.webhook for request in post.sent if request.customer == "slow"]
-    assert len(held) <= AT_ONCE_OF_A_CUSTOMER
-    assert max(held.count(webhook) for webhook in held) <= AT_ONCE_TO_A_WEBHOOK
+    webhooks = [request.webhook for request in post.sent if request.customer == "slow"]
+    assert len(webhooks) <= AT_ONCE_OF_A_CUSTOMER
+    assert max(webhooks.count(webhook) for webhook in webhooks) <= AT_ONCE_TO_A_WEBHOOK
     post.gate.set()
     post.wait_for(100, "slow")
     running.stop()
