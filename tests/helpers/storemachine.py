@@ -97,7 +97,7 @@ class StoreMachine(RuleBasedStateMachine):
     def now(self) -> float:
         return self.house.clock.now
 
-    # --- what may happen ---
+    # --- actions ---
 
     @rule(
         customer=customers,
@@ -283,19 +283,19 @@ class StoreMachine(RuleBasedStateMachine):
     def recent_claim(self, back: int) -> Claim:
         return self.claims[-1 - back % len(self.claims)]
 
-    def decide(self, what: str, back: int) -> None:
-        self.decide_on(what, self.model.histories[-1 - back % len(self.model.histories)].id)
+    def decide(self, action: str, back: int) -> None:
+        self.decide_on(action, self.model.histories[-1 - back % len(self.model.histories)].id)
 
-    def decide_on(self, what: str, id_: str) -> None:
-        expected = getattr(self.model, f"{what}_document")(id_, self.now)
+    def decide_on(self, action: str, id_: str) -> None:
+        expected = getattr(self.model, f"{action}_document")(id_, self.now)
         try:
-            getattr(self.store, what)(id_)
+            getattr(self.store, action)(id_)
         except (InvalidTransition, PendingCapReached):
             assert not expected
         else:
             assert expected
 
-    # --- what must hold after each step ---
+    # --- invariants after each step ---
 
     @invariant()
     def documents_agree(self) -> None:
