@@ -373,10 +373,6 @@ FROM delayed WHERE due <= ? ORDER BY due, document LIMIT 500;
 -- name: delete_delayed
 DELETE FROM delayed WHERE document = ?;
 
--- name: next_due
--- When the next delayed document is due.
-SELECT min(due) FROM delayed;
-
 -- name: claimed_documents
 -- The columns of claimed documents for their workers.
 SELECT
@@ -620,12 +616,6 @@ INSERT INTO accounts (name, weight) VALUES (?, ?) RETURNING id;
 UPDATE accounts SET weight = ? WHERE id = ?;
 
 -- --- switching the policy ---
-
--- name: all_waiting
-SELECT
-  customer, pipeline, slot, slot_seq, document, priority, urgent, displaced, estimate, submitted_at,
-  attempts, suspect, error, detail
-FROM waiting;
 
 -- name: rewrite_slots
 -- After a policy switch: slots of the new policy, and no document is displaced.
