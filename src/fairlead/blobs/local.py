@@ -34,13 +34,13 @@ _WORTH_A_POOL = 6
 _WORTH_A_FLUSH = 3
 
 
-def checked(key: str) -> str:
+def check_key(key: str) -> str:
     if not KEY.fullmatch(key):
         raise ValueError(f"not a key: {key!r}")
     return key
 
 
-def opened_private(path: Path) -> int:
+def open_private(path: Path) -> int:
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
 
 
@@ -127,11 +127,11 @@ class LocalIncomingBlob:
     def _opened(self) -> int:
         self._check_place()
         try:
-            return opened_private(self._place)
+            return open_private(self._place)
         except FileNotFoundError:
             for folder in (self._folder.parent, self._folder):
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            return opened_private(self._place)
+            return open_private(self._place)
 
     def stored(self) -> StoredBlob:
         self._close()
@@ -186,7 +186,7 @@ class LocalBlobs:
             self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
             # A unique name: the first uploads to a new folder may run at the same time.
             new = self._root / f"{MARKER}.{os.getpid()}-{get_ident()}.new"
-            with os.fdopen(opened_private(new), "w") as file:
+            with os.fdopen(open_private(new), "w") as file:
                 file.write(installation + "\n")
                 file.flush()
                 os.fsync(file.fileno())
@@ -204,12 +204,12 @@ class LocalBlobs:
             self._incoming.mkdir(mode=0o700, exist_ok=True)
             for key, content in contents:
                 # A key belongs to one attempt: a file that a crash left under it is overwritten.
-                with os.fdopen(opened_private(self._incoming / checked(key)), "wb") as target:
+                with os.fdopen(open_private(self._incoming / check_key(key)), "wb") as target:
                     target.write(content)
             self._make_durable(keys)
 
     def begin(self, key: str) -> LocalIncomingBlob:
-        return LocalIncomingBlob(checked(key), self._incoming, self._memory, self.check)
+        return LocalIncomingBlob(check_key(key), self._incoming, self._memory, self.check)
 
     def keep_each(
         self, groups: Sequence[Sequence[IncomingBlob]]
@@ -240,7 +240,7 @@ class LocalBlobs:
             self._move(keys)
             self._flusher.flush(self._root, len(keys))
             return
-        self._fsync_each([self._incoming / checked(key) for key in keys])
+        self._fsync_each([self._incoming / check_key(key) for key in keys])
         folders = self._move(keys)
         for folder in folders:
             fsync_folder(folder)
@@ -265,7 +265,7 @@ class LocalBlobs:
                 self.path(blob.key).unlink(missing_ok=True)
 
     def path(self, key: str) -> Path:
-        folder = checked(key)[:_FOLDER_LETTERS]
+        folder = check_key(key)[:_FOLDER_LETTERS]
         return Path(f"{self._root}/{folder}/{key}")  # faster than `/` twice
 
     def read(self, key: str, sha256: str) -> bytes:

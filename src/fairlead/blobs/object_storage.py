@@ -31,8 +31,8 @@ from fairlead.blobs.local import (
     LocalBlobs,
     LocalIncomingBlob,
     Memory,
-    checked,
-    opened_private,
+    check_key,
+    open_private,
 )
 from fairlead.blobs.marker import MARKER, Marker, PlaceRecord
 from fairlead.errors import DamagedData, DataError, DiskFull, FilesUnreachable, InvalidSetting
@@ -106,7 +106,7 @@ class ObjectStorageBlobs:
             obstore.put(self._objects, MARKER, f"{installation}\n".encode())
 
     def begin(self, key: str) -> LocalIncomingBlob:
-        return LocalIncomingBlob(checked(key), self._incoming, self._memory)
+        return LocalIncomingBlob(check_key(key), self._incoming, self._memory)
 
     def keep_each(
         self, groups: Sequence[Sequence[IncomingBlob]]
@@ -166,7 +166,7 @@ class ObjectStorageBlobs:
         with _our_errors():
             self._fetched.mkdir(mode=0o700, parents=True, exist_ok=True)
             try:
-                with os.fdopen(opened_private(partial_file), "wb") as target:
+                with os.fdopen(open_private(partial_file), "wb") as target:
                     for chunk in obstore.get(self._objects, _place(key)).stream(FETCH_BYTES):
                         target.write(chunk)
             except BaseException:
@@ -236,7 +236,7 @@ def _stat(path: Path) -> os.stat_result | None:
 
 
 def _place(key: str) -> str:
-    return f"{checked(key)[:6]}/{key}"
+    return f"{check_key(key)[:6]}/{key}"
 
 
 @contextmanager

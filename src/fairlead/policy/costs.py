@@ -42,11 +42,11 @@ class LearnedCosts(NamedTuple):
     seconds: float
 
 
-def cost_bucket(look: Sniff, size: int, pipeline: str = DEFAULT_PIPELINE) -> CostBucket:
+def cost_bucket(sniff: Sniff, size: int, pipeline: str = DEFAULT_PIPELINE) -> CostBucket:
     """The bucket of a document; each pipeline has its own, because its steps differ."""
-    shape = look.shape if pipeline == DEFAULT_PIPELINE else f"{pipeline}/{look.shape}"
-    if look.pages is not None:
-        return CostBucket(shape, "pages", look.pages.bit_length())
+    shape = sniff.shape if pipeline == DEFAULT_PIPELINE else f"{pipeline}/{sniff.shape}"
+    if sniff.pages is not None:
+        return CostBucket(shape, "pages", sniff.pages.bit_length())
     return CostBucket(shape, "bytes", (size // 1024).bit_length())
 
 

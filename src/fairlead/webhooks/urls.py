@@ -87,7 +87,7 @@ def check_url(url: str, networks: Networks) -> str:
     address that it uses.
     """
     target = parse(url)
-    for address in _numeric(target.host):
+    for address in _numeric_addresses(target.host):
         if not networks.allows(address):
             raise InvalidWebhook(
                 Message(
@@ -144,10 +144,10 @@ def parse(url: str) -> WebhookUrl:
 def _is_host(host: str) -> bool:
     last = host.removesuffix(".").rpartition(".")[2]
     is_name = _NAME.fullmatch(host) and not (last.isdigit() or last.startswith("0x"))
-    return bool(is_name or _numeric(host))
+    return bool(is_name or _numeric_addresses(host))
 
 
-def _numeric(host: str) -> list[str]:
+def _numeric_addresses(host: str) -> list[str]:
     """The address that a host is written as (also in decimal or octal); empty for names."""
     try:
         infos = socket.getaddrinfo(host, None, flags=socket.AI_NUMERICHOST)

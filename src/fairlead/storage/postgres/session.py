@@ -68,16 +68,6 @@ class Session:
     result is read, or at the commit; a transaction with an error is rolled back in any case.
     """
 
-    __slots__ = (
-        "_constant",
-        "_pipeline",
-        "_policy",
-        "_server_time",
-        "_time_and_policy",
-        "connection",
-        "has_written",
-    )
-
     def __init__(self, connection: psycopg.Connection[tuple[Any, ...]]) -> None:
         self.connection = connection
         self._pipeline = StatementPipeline(connection)

@@ -88,7 +88,7 @@ def _take_from_queue(tx: Transaction, document: DocumentRow) -> tuple[Any, ...]:
         row = run(sql("take_claim"), (number,)).fetchone()
         if row is not None:
             running = ends.Running(*row)
-            ends.cancelled(tx, running)
+            ends.settle_cancelled(tx, running)
             own = (running.started_at, running.attempts, running.error, running.detail)
             return ("processing", *own, running.slot, running.slot_seq, running.displaced)
     state = run("SELECT state FROM documents WHERE seq = ?", (number,)).get

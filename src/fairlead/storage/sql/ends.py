@@ -166,8 +166,8 @@ def rescue_from(tx: Transaction, worker: str) -> int:
 def _rescue(tx: Transaction, leases: Sequence[int]) -> int:
     """Requeue the documents of lost workers; fail those without attempts left.
 
-    The attempt at a prefetched document that had not begun does not count. The document becomes a
-    suspect, which is never prefetched, so this happens only once per document.
+    The attempt at a prefetched document does not count, because it may not have begun. The document
+    becomes a suspect, which is never prefetched, so this happens only once per document.
     """
     if not leases:
         return 0
@@ -198,7 +198,7 @@ def _settled_claims(tx: Transaction, documents: Sequence[int]) -> Counter[int]:
     return Counter(dict(tx.connection.execute(sql("settled_claims"), values).fetchall()))
 
 
-def cancelled(tx: Transaction, running: Running) -> None:
+def settle_cancelled(tx: Transaction, running: Running) -> None:
     """Settle a claim whose document was cancelled while it was processed."""
     used = max(0.0, tx.now - running.started_at)
     tx.count_usage(running.customer, seconds=used)
@@ -280,7 +280,7 @@ class _EndWriter:
         if done.markdown_sha256 is not None or short[1] is not None:
             markdown = (done.markdown_key, done.markdown_sha256, short[1])
             self._contents.append((number, "markdown", *markdown))
-        pages = {name: _amount(done.facts.get(name)) for name in ("pages", "ocr_pages")}
+        pages = {name: _page_count(done.facts.get(name)) for name in ("pages", "ocr_pages")}
         tx.count_usage(running.customer, **pages, seconds=done.seconds or 0.0)
         files = [("file", file) for file in done.files]
         files += [] if done.data is None else [("data", done.data)]
@@ -321,7 +321,7 @@ class _EndWriter:
         self._retry_slots.append((number, running.customer, *slot))
         tx.count_usage(running.customer, seconds=seconds or 0.0, failures=1)
         self._end(running, "failed", 0.0 if lost else seconds, detail)
-        data: dict[str, Any] = {"error": code, "seconds": seconds} | _named(failed.step)
+        data: dict[str, Any] = {"error": code, "seconds": seconds} | _step_data(failed.step)
         tx.add_event(EventKind.FAILED, running.customer, number, **data)
 
     def requeue_or_fail(self, running: Running, broken: Broken, detail: _Details) -> None:
@@ -336,7 +336,7 @@ class _EndWriter:
         self._delayed.append((tx.now + delay, *row))
         tx.add_queue_event(running.ended(tx.now, seconds, is_delayed=True))
         self._count(running, "waiting")
-        data = {"error": code, "delay": delay} | _named(step)
+        data = {"error": code, "delay": delay} | _step_data(step)
         tx.add_event(EventKind.REQUEUED, running.customer, running.document, **data)
 
     def delay(self, running: Running, delayed: Delayed) -> None:
@@ -348,7 +348,7 @@ class _EndWriter:
         tx.add_queue_event(running.ended(tx.now, delayed.seconds, is_delayed=True))
         self._count(running, "waiting")
         data: dict[str, Any] = {"error": delayed.code or "retry-later", "delay": delayed.delay}
-        data |= _named(delayed.interim.step)
+        data |= _step_data(delayed.interim.step)
         tx.add_event(EventKind.REQUEUED, running.customer, number, **data)
 
     def move(self, running: Running, moved: Moved) -> None:
@@ -398,11 +398,11 @@ class _EndWriter:
         self._tx.count_state(state, running.priority, 1)
 
 
-def _named(step: str | None) -> dict[str, Any]:
+def _step_data(step: str | None) -> dict[str, Any]:
     return {} if step is None else {"step": step}
 
 
-def _amount(fact: object) -> int:
+def _page_count(fact: object) -> int:
     """A number among the facts, which come from an untrusted process."""
     if not isinstance(fact, int) or isinstance(fact, bool):
         return 0

@@ -39,7 +39,7 @@ class Write(Protocol):
     def __call__(
         self, action: Callable[[Transaction], T], *, durable: bool = True, by: str | None = None
     ) -> T:
-        """Run the action; return when it is committed. `by` is who decided it."""
+        """Run the action; return when it is committed. `by` is the actor."""
         ...
 
 

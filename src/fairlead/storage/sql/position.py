@@ -23,8 +23,6 @@ MOST_NAMED = 5
 """How many of the customers ahead are named."""
 _WIDTHS = (64, 1024, 100_000)
 _DEPTH = 8
-Own = tuple[int, str, int]
-"""The customer, the pipeline and the number of the document whose position is wanted."""
 
 
 def place(connection: Connection, rules: Rules, now: float, id_: str) -> QueuePlace | None:
@@ -33,24 +31,25 @@ def place(connection: Connection, rules: Rules, now: float, id_: str) -> QueuePl
     if row is None or row[3] != "waiting":
         return None
     number, customer, pipeline = row[:3]
-    own = (customer, pipeline, number)
-    slot = connection.execute(sql("waiting_of_document"), own).fetchone()
+    values = (customer, pipeline, number)
+    slot = connection.execute(sql("waiting_of_document"), values).fetchone()
     if slot is None:
         return None
     served = served_queues(connection, now)
     for width in _WIDTHS:
-        loaded = _loaded(connection, rules, now, own, width)
+        loaded = _loaded(connection, rules, now, customer, pipeline, width)
         pipelines = [name for name in loaded.pipelines if name in served or name == pipeline]
         ahead, is_reached = _starts_before(loaded, now, number, pipelines if served else None)
         if is_reached:
-            return _place(connection, own, ahead)
+            return _place(connection, customer, pipeline, ahead)
         if not loaded.queue.needs_entries:
             break
-    return _estimated(connection, own, slot[:2], ahead)
+    return _estimated(connection, customer, pipeline, slot[:2], ahead)
 
 
-def _loaded(connection: Connection, rules: Rules, now: float, own: Own, width: int) -> LoadedQueue:
-    customer, pipeline, _ = own
+def _loaded(
+    connection: Connection, rules: Rules, now: float, customer: int, pipeline: str, width: int
+) -> LoadedQueue:
     loaded = LoadedQueue(connection, rules).read()
     loaded.load_members(loaded.touched() | {customer})
     loaded.load_best(loaded.pipelines, width)
@@ -86,8 +85,14 @@ def _starts_before(
     return starts, False
 
 
-def _place(connection: Connection, own_: Own, ahead: list[Start], **more: Any) -> QueuePlace:
-    customer, pipeline, _ = own_
+def _place(
+    connection: Connection,
+    customer: int,
+    pipeline: str,
+    ahead: list[Start],
+    *,
+    is_estimate: bool = False,
+) -> QueuePlace:
     own = [start for start in ahead if start.customer == customer]
     same = [start.document.estimate for start in ahead if start.document.pipeline == pipeline]
     others = Counter(start.customer for start in ahead if start.customer != customer)
@@ -102,16 +107,16 @@ def _place(connection: Connection, own_: Own, ahead: list[Start], **more: Any) -
         pipeline_documents=len(same),
         pipeline_seconds=sum(same),
         most=tuple(CustomerAhead(names[id_], many) for id_, many in most[:MOST_NAMED]),
-        **more,
+        is_estimate=is_estimate,
     )
 
 
 def _estimated(
-    connection: Connection, own_: Own, slot: tuple[Any, ...], ahead: list[Start]
+    connection: Connection, customer: int, pipeline: str, slot: tuple[Any, ...], ahead: list[Start]
 ) -> QueuePlace:
     """The counted documents, scaled to all documents of the same customer that go first."""
-    counted = _place(connection, own_, ahead, is_estimate=True)
-    own, seconds = connection.execute(sql("waiting_before"), (*own_[:2], *slot)).get
+    counted = _place(connection, customer, pipeline, ahead, is_estimate=True)
+    own, seconds = connection.execute(sql("waiting_before"), (customer, pipeline, *slot)).get
     others = counted.other_documents * (own / counted.own_documents if counted.own_documents else 1)
     others_seconds = counted.seconds - counted.own_seconds
     scale = others / counted.other_documents if counted.other_documents else 1.0

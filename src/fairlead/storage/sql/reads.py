@@ -366,7 +366,7 @@ def flow(connection: Connection, rules: Rules, now: float) -> Flow:
 def is_idle(
     connection: Connection, _rules: Rules, now: float, pipelines: Sequence[str] | None
 ) -> bool:
-    """Whether nothing runs and nothing will run without an operator, or before a later time."""
+    """Whether nothing runs, and nothing will run without an operator or before a later time."""
     if pipelines is None:
         return not connection.execute(sql("is_busy"), (now,)).get
     values = (now, connection.array(list(pipelines)))

@@ -246,13 +246,13 @@ class Store(ABC):
         """The claim of this document and fence; None: it has ended."""
         return self._read_whole(claims.held_claim, id_, fence)
 
-    def renew(self, held: Sequence[Claim]) -> list[Claim]:
+    def renew(self, held_claims: Sequence[Claim]) -> list[Claim]:
         """Renew the leases; return the claims that are lost."""
-        return self._write(lambda tx: claims.renew(tx, held), durable=False)
+        return self._write(lambda tx: claims.renew(tx, held_claims), durable=False)
 
-    def lost(self, held: Sequence[Claim]) -> list[Claim]:
+    def lost(self, held_claims: Sequence[Claim]) -> list[Claim]:
         """The claims that ended without this worker: cancelled, or rescued from it."""
-        return self._read_whole(claims.lost, held)
+        return self._read_whole(claims.lost, held_claims)
 
     def progress(self, steps: Sequence[Progress]) -> None:
         """Record the progress of claims; a stale one is ignored."""
@@ -273,9 +273,9 @@ class Store(ABC):
         """
         return self._write(lambda tx: ends.keep_interim(tx, interims), durable=False)
 
-    def release(self, held: Sequence[Claim]) -> list[Saved]:
+    def release(self, held_claims: Sequence[Claim]) -> list[Saved]:
         """Give back claims without an outcome; the attempts do not count."""
-        return self._write(lambda tx: ends.release(tx, held))
+        return self._write(lambda tx: ends.release(tx, held_claims))
 
     def release_from(self, workers: Sequence[str]) -> int:
         """Give back all claims of these workers, when they stop; the attempts do not count."""
