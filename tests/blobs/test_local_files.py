@@ -231,7 +231,7 @@ def test_a_name_never_becomes_a_path(files: LocalBlobs, tmp_path: Path, name: st
     assert left_in(tmp_path) == []
 
 
-# --- safe on disk before it is told ---
+# --- durable before success is reported ---
 
 
 class Synced:
@@ -385,7 +385,7 @@ def test_the_sweep_removes_orphans_and_never_a_documents_file(tmp_path: Path) ->
 
 
 def test_the_sweep_leaves_strangers_alone(files: LocalBlobs) -> None:
-    """What somebody else put into the folder is not ours to remove, nor a reason to stop."""
+    """Files of other programs in the folder are neither removed nor a reason to stop."""
     files.put_all([(key(), CONTENT)])
     folder = files.path(key()).parent
     (folder / "Notes.txt").write_text("mine")

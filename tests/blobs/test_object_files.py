@@ -93,7 +93,7 @@ def test_a_long_file_is_fetched_once_and_whole(files: ObjectStorageBlobs, url: s
 def test_who_fetches_one_file_does_not_wait_for_another(
     files: ObjectStorageBlobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And who asks for the same one does, as it is fetched once."""
+    """Callers that want the same file do wait, because it is fetched once."""
     files.put_all([(key(1), b"slow"), (key(2), b"quick")])
     get, requested, may_come = obstore.get, Queue[str](), Event()
 

@@ -21,7 +21,7 @@ def cases() -> dict[str, list[dict[str, str]]]:
 
 
 def counts(url: str, customer: str, number: int) -> list[int]:
-    """So many checks, one after the other; run by several processes at once."""
+    """Checks in sequence; several processes run this at once."""
     counters = open_counters(url, timeout=PATIENT)
     try:
         return [counters.check(customer, 1500) for _ in range(number)]

@@ -23,7 +23,7 @@ Check = Callable[["History"], float]
 
 @dataclass
 class State:
-    """Who has what, as the log tells it. No engine is asked."""
+    """The state that follows from the log alone, without an engine."""
 
     accounts: dict[str, str] = field(default_factory=dict)
     waiting: dict[int, str] = field(default_factory=dict)
@@ -71,7 +71,7 @@ class State:
 
 
 class History:
-    """A finished run, with what the checks ask about each entry of its log.
+    """A finished run, with the data that checks need about each entry of its log.
 
     Weights and accounts are set at the beginning of the run, before the first submission.
     """
@@ -305,7 +305,7 @@ def difference(history: History, one: str, other: str) -> float:
 
 
 def nobody_starves(history: History) -> float:
-    """G4: who has something that may run gets a start before long, under both policies."""
+    """G4: an account with documents that may run gets a start soon, under both policies."""
     if history.settings.share == 0:
         return 0.0
     return max((longest_gap(history, owner) for owner in owners(history)), default=0.0)

@@ -71,7 +71,7 @@ class Server(servers.Server):
             "database system is ready to accept connections",
             url=self.url_of(),
             user=_server_user(),
-            end=signal.SIGINT,  # "fast": waits for nobody to go
+            end=signal.SIGINT,  # "fast" mode: disconnects clients
         )
         self.start()
         with self.as_superuser() as connection:
@@ -125,7 +125,7 @@ def _init(binaries: Path, folder: Path) -> None:
 
 
 def _server_user() -> str | None:
-    """PostgreSQL does not run as root. None: as who runs the tests."""
+    """The user for PostgreSQL, which does not run as root; None: the current user."""
     if os.getuid():
         return None
     names = {user.pw_name for user in pwd.getpwall()}

@@ -70,7 +70,7 @@ class Claim(NamedTuple):
 
 
 class End(NamedTuple):
-    """The work on a document is over; `how` says what becomes of the document."""
+    """The end of an attempt; `how` is the outcome for the document."""
 
     which: int
     how: str
@@ -246,7 +246,7 @@ class Backend(Protocol):
 
 
 class Started(NamedTuple):
-    """A start, as both backends must tell it."""
+    """A start in the form that both backends must return."""
 
     number: int
     customer: int
@@ -448,7 +448,7 @@ class PartlyLoaded:
         )
 
     def drop(self, document: QueuedDocument, now: float) -> None:
-        self._fold()  # the rows of the entry must not name a document that is no more
+        self._fold()  # the rows of the entry must not name a deleted document
         del self._documents[document.number]
         self._events.append(
             Dropped(now, document.customer, document.pipeline, 1, document.estimate)

@@ -44,7 +44,7 @@ class Engine(Protocol):
 
 @dataclass(frozen=True)
 class Event:
-    """One line of a trace: what somebody does at a time."""
+    """One line of a trace: an action at a time."""
 
     at: float
     kind: str

@@ -26,7 +26,7 @@ from fairlead.storage.sql.queue_rows import LoadedQueue
 from fairlead.storage.sql.transaction import Transaction
 
 PROCESSES = 16
-"""At most so many processes have a time of their own."""
+"""The most processes with a clock of their own."""
 TOLERANCE = 1e-6
 AT_ONCE = 500
 """Delayed documents that one claim moves."""
@@ -259,7 +259,7 @@ class ReplayModel(QueueModel):
         self.documents = Documents()
 
     def bring_to(self, customer: Customer, now: float) -> None:
-        """Debts are brought only to the times at which they are used, as the rule says.
+        """Debts fade only to the times at which they are used, as in the rule.
 
         Times of transactions that ran at once may go back, and then it makes a difference.
         """
@@ -271,7 +271,7 @@ class ReplayModel(QueueModel):
         super().enter_or_leave_records(records, now)
 
     def take_in(self, stored: StoredDocument, now: float) -> None:
-        """As `submit`, with what the store says of the document."""
+        """As `submit`, with the document that the store returned."""
         sender = self.customer(str(stored.customer))
         self.documents.add(
             Document(
@@ -324,7 +324,7 @@ class ReplayModel(QueueModel):
 
 
 class Operation(NamedTuple):
-    """One thing that a row of `queue_events` says, with the documents that it is about."""
+    """One event of a row of `queue_events`, with its documents."""
 
     kind: str
     at: float
@@ -435,7 +435,7 @@ class Replay:
             self.differs(version, f"{start} is paid by {start.payer}")
 
     def check_caps(self, version: int) -> None:
-        """By the states of the documents alone, whatever the model lets start."""
+        """Check the caps by the states of documents only, without the model's choices."""
         for name, customer in self.model.customers.items():
             states = [document.state for document in self.model.documents.of(name)]
             running, before = states.count("processing"), self.running.get(name, 0)
@@ -478,7 +478,7 @@ class Replay:
                 yield Operation("submitted", at, name, tuple(submitted.pop(customer)), values)
             elif tag == "arrived" and ended is not None and ended.kind in ("released", "rescued"):
                 assert values[7][0] == ended.document, (values, ended)
-                ended = None  # the end of the attempt said so
+                ended = None  # the end of the attempt has the event
             else:
                 ended = public.pop(0)
                 assert ended.document is not None
@@ -496,7 +496,7 @@ class Replay:
         ]
 
     def apply(self, model: ReplayModel, operation: Operation, where: object) -> None:
-        """Tell the model what happened; `where` None: it is a copy, which checks nothing."""
+        """Apply events to the model; `where` None: a copy, without checks."""
         if where is not None:
             self.kinds[operation.kind] += 1
         kind, at, name, documents, _, _ = operation

@@ -1,4 +1,4 @@
-"""Scripts by lot that the model and the product's queue both play, and what they then show."""
+"""Random scripts that the model and the product's queue both play, and their results."""
 
 from __future__ import annotations
 

@@ -333,7 +333,7 @@ def fill_to_the_last_byte(disk: Disk) -> None:
 
 
 def fill_up_to(disk: Disk, *, room: int) -> None:
-    """Leave so many bytes."""
+    """Leave this number of bytes free."""
     stat = os.statvfs(disk.folder)
     disk.ballast.write_bytes(b"\1" * (stat.f_bavail * stat.f_frsize - room))
 

@@ -44,7 +44,7 @@ class StoreEngine:
         self._seed_costs(estimates)
 
     def _seed_costs(self, estimates: Sequence[float]) -> None:
-        """Each document has a shape of its own, of which so much was learned before."""
+        """Each document has its own shape, with these learned costs."""
         rows = [(str(number), "bytes", 0, 1, estimate) for number, estimate in enumerate(estimates)]
 
         def seed(connection: Connection) -> None:
@@ -159,7 +159,7 @@ class StoreEngine:
         return share.debt
 
     def place(self, account: str, customer: str | None = None) -> Place | None:
-        """Nobody asks for it."""
+        """Not used."""
 
     def next_opening(self, now: float) -> float | None:
         """There are no quotas."""

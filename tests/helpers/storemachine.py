@@ -195,7 +195,7 @@ class StoreMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.claims)
     @rule(back=recent, fails=st.booleans())
     def try_a_step_again(self, back: int, fails: bool) -> None:
-        """A step failed, or asked to be called again later."""
+        """A step failed, or is to be called again later."""
         claim = self.recent_claim(back)
         before = self.model.history(self.model.document(claim.id)).interim or Interim(STEPS, 1)
         attempts, settled = before.attempts + fails, before.settled + 1

@@ -30,7 +30,7 @@ def example(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def empty_redis() -> Iterator[servers.Server]:
-    """A Redis that nobody else uses: the example's queue has Celery's own name."""
+    """A Redis for this test only: the example's queue has Celery's default name."""
     with servers.redis() as server:
         yield server
 

@@ -1,4 +1,4 @@
-"""What FairPriorities sets in an application, and what it says about what stands in the way."""
+"""The settings that FairPriorities applies to an application, and the obstacles it reports."""
 
 from __future__ import annotations
 

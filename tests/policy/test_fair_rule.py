@@ -25,7 +25,7 @@ spans = st.floats(0, 1e5)
 def account(
     clock: FairClock, debt: float = 0.0, *, now: float = 0.0, weight: float = 1.0
 ) -> FairShare:
-    """An account that waits, and has had so much lately."""
+    """A waiting account with this debt."""
     share = FairShare(weight=weight, debt=debt, debt_at=now)
     clock.enter(share, now)
     return share

@@ -249,7 +249,7 @@ def test_behind_and_ahead_add_up_to_nothing(done: list[tuple[int, float]], later
     )
 
 
-# --- who has waited longest ---
+# --- the longest wait ---
 
 
 def test_the_most_overdue_has_waited_longest_for_a_start() -> None:

@@ -153,7 +153,7 @@ def step(name: str, **arguments: Any) -> Step:
 def submit(
     customer: str, number: int = 1, urgent: int = 0, look: int = 0, pipeline: str = "default"
 ) -> Step:
-    """So many documents, and so many urgent ones after them."""
+    """Documents, and then urgent documents."""
     flags = [False] * number + [True] * urgent
     return step("submit", customer=customer, flags=flags, look=look, pipeline=pipeline)
 

@@ -59,7 +59,7 @@ def books(store: Store) -> list[object]:
     """All that the store knows about customers, documents and events."""
     events = [(event.kind, event.customer, event.document) for event in store.events()]
     content: list[Any] = [store.original(document.id) for document in store.documents()]
-    # New customers are told of when they are met, before the documents that came with others.
+    # The event of a new customer comes first, before the events of documents in the same write.
     return [store.customers(), store.documents(), sorted(events, key=str), content]
 
 

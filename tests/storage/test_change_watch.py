@@ -1,4 +1,4 @@
-"""Looks for commits of other processes: none is missed, and a log at rest is not asked about."""
+"""The watch for commits of other processes misses none, and an unchanged WAL needs no query."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fairlead.storage.sqlite.change_watch import ChangeWatcher
 
 
 class Asked(ChangeWatcher):
-    """A watcher that counts how often SQLite is asked."""
+    """A watcher that counts its queries."""
 
     times = 0
 

@@ -1,4 +1,4 @@
-"""SQLite's log does not grow for ever, and whoever writes has little to do with it."""
+"""SQLite's WAL does not grow without limit, and checkpoints cost writers little."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Writing:
         return apsw.Connection(str(self.path))
 
     def commit(self) -> int:
-        """Write, let the helper end if there is one, and tell the pages of the log."""
+        """Write, wait for a running checkpoint, and return the pages of the WAL."""
         self.connection.execute("INSERT INTO t VALUES (zeroblob(?))", (4096 * (PAGES - 1),))
         self.checkpointer.after_commit()
         self.checkpointer.close()
@@ -88,7 +88,7 @@ def test_the_rest_is_tried_again_at_the_next_commit(writing: Writing) -> None:
     reader = apsw.Connection(str(writing.path))
     reader.execute("BEGIN; SELECT count(*) FROM t").fetchall()
     while writing.commit() < LONG:
-        """Until the helper has copied what nobody reads."""
+        """Until the checkpoint thread has copied the pages without readers."""
     assert writing.commit() > LONG
     reader.close()
     assert min(writing.commit() for _ in range(2)) < LONG

@@ -186,7 +186,7 @@ def test_an_interrupted_leader_leaves_nothing_half_done(embedded: Any) -> None:
     gathered = Gathered(embedded)
     actions = [lambda: submit(embedded, "acme"), interrupted, lambda: submit(embedded, "acme")]
     errors = [future.exception() for future in gathered.run(actions)]
-    # Whoever got the lock first was the leader and is the one who is interrupted.
+    # The thread that got the lock first is the leader, and is interrupted.
     assert sorted(type(error).__name__ for error in errors) == [
         *("KeyboardInterrupt", "StoreBusy", "StoreBusy"),
     ]
@@ -247,7 +247,7 @@ def test_a_closed_store_says_so_in_our_words(tmp_path: Path) -> None:
 def test_a_lock_that_was_waited_for_in_vain_is_not_waited_for_long_again(
     embedded: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All who write wait behind the one who waits."""
+    """All writers wait behind the one that waits for the lock."""
     patience = embedded._writer._lock_wait
     assert patience.longest == lock_wait.BUSY_SECONDS
     with locked(tmp_path):
@@ -264,7 +264,7 @@ def test_a_lock_that_was_waited_for_in_vain_is_not_waited_for_long_again(
 def test_who_is_about_to_stop_waits_for_a_lock_only_for_a_moment(
     embedded: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also who waits already, for however long."""
+    """Also a thread that has waited already, for any time."""
     monkeypatch.setattr(lock_wait, "BUSY_SECONDS", 3600.0)
     monkeypatch.setattr(lock_wait, "LAST_SECONDS", 0.01)
     waits, look = threading.Event(), lock_wait.LockWait.__call__
@@ -329,7 +329,7 @@ def test_a_lease_that_ended_while_the_claim_waited_is_left_alone(
 def test_a_lock_takes_no_document_from_another_process(
     tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However long it is held: nobody could renew a lease meanwhile, and some come back later."""
+    """After any time: no worker could renew a lease meanwhile, and some return later."""
     monkeypatch.setattr(lock_wait, "BUSY_SECONDS", 0.0)
     monkeypatch.setattr(lock_wait, "STILL_BUSY_SECONDS", 0.0)
     with ExitStack() as ending:
@@ -354,7 +354,7 @@ def test_a_lock_takes_no_document_from_another_process(
 def test_locks_that_come_again_and_again_keep_no_document_from_others(
     store: Any, clock: Clock
 ) -> None:
-    """Who died is found out although the aftermath of one lock reaches into the next."""
+    """A dead worker is detected even if the grace period of one lock reaches into the next."""
     submit(store, "acme")
     claim = must_claim(store)
     began = clock()

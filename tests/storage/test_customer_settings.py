@@ -172,7 +172,7 @@ def test_a_customer_with_wrong_settings_is_not_added(
 def test_a_customer_is_never_there_without_its_settings(
     store: Store, other: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What breaks between the two steps undoes both, and until then nobody sees the first."""
+    """An error between the two steps rolls back both; no reader sees the first one before."""
     seen = []
 
     def break_off(*_: object) -> None:

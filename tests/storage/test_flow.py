@@ -1,4 +1,4 @@
-"""The work of late, as the store tells it to the forecast."""
+"""The recent work that the store gives to the forecast."""
 
 from __future__ import annotations
 

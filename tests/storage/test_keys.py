@@ -1,4 +1,4 @@
-"""Keys, who decided what, deletion and tallies: the same of every store."""
+"""Keys, the audit, deletion and tallies: the same for every store."""
 
 from __future__ import annotations
 

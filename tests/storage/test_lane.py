@@ -1,4 +1,4 @@
-"""The overdue lane: nobody waits for ever, and the lane takes at most its share."""
+"""The overdue lane: no customer starves, and the lane takes at most its share."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def earn_credit(store: Store, claims: int = 3) -> None:
 
 
 def steady(store: Store, clock: Clock, rounds: int) -> list[Claim]:
-    """Every second somebody else sends one document of priority 1, and one is claimed."""
+    """Every second another customer sends a document of priority 1, and one is claimed."""
     claims = []
     for number in range(rounds):
         submit(store, f"steady {number}")

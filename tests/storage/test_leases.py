@@ -1,4 +1,4 @@
-"""Who holds a document: leases, fences, rescue, and the end of a document that kills workers."""
+"""Leases, fences, rescue, and the end of a document that kills workers."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ def test_a_rescue_counts_the_attempts_too(store: Store, rules: RulesInForce) -> 
 
 
 def lose(store: Store, clock: Clock, worker: str, *, by_lease: bool) -> None:
-    """The worker is gone, and somebody notices."""
+    """The worker is gone, and another process notices."""
     if by_lease:
         clock.advance(LEASE + 1)
         store.claim_for([])
@@ -212,7 +212,7 @@ by_lease = pytest.mark.parametrize("by_lease", [False, True])
 def test_what_lay_ready_loses_no_attempt_with_its_worker(
     store: Store, clock: Clock, rules: RulesInForce, *, by_lease: bool
 ) -> None:
-    """Even where there is only one: nobody has begun it."""
+    """Even if it was the only attempt: processing has not begun."""
     rules.change(retry=RetryRule(max_attempts=1))
     started, *ready = submit(store, "acme", 4)
     assert len(store.claim_for(["gone"], ["gone"] * 3)) == 4
@@ -232,7 +232,7 @@ def test_what_lay_ready_loses_no_attempt_with_its_worker(
 def test_what_lay_ready_and_was_lost_is_begun_at_once_from_then_on(
     store: Store, clock: Clock, *, by_lease: bool
 ) -> None:
-    """It may be what killed the worker. Nobody overtakes it: what lies ready ends before it."""
+    """It may have killed the worker. It keeps its place: prefetched documents end before it."""
     suspects, fresh = submit(store, "acme", 2), submit(store, "acme", 3)
     store.claim_for([], ["gone"] * 2)
     lose(store, clock, "gone", by_lease=by_lease)

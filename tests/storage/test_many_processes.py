@@ -152,7 +152,7 @@ def line_of(process: subprocess.Popen[str]) -> str:
 
 
 def check_accepted(store: Store, folder: Path) -> None:
-    """Every document that a process was told of is there, and none is there twice."""
+    """Every document that was accepted exists, and none exists twice."""
     accepted = [
         line for path in sorted(folder.glob("accepted-*")) for line in path.read_text().split()
     ]

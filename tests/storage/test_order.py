@@ -1,4 +1,4 @@
-"""Who goes next: by priority, then by arrival; the numbers of each customer are always true."""
+"""The order: by priority, then by arrival; the numbers of each customer are always correct."""
 
 from __future__ import annotations
 

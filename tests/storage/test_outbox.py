@@ -232,7 +232,7 @@ def test_sent_again_it_keeps_its_id_and_gets_all_attempts(store: Store) -> None:
 def test_sent_again_during_an_attempt_it_goes_out_again_at_once(
     store: Store, answer: WebhookResponse
 ) -> None:
-    """What became of the attempt under way settles nothing: somebody wanted another one."""
+    """The result of the running attempt settles nothing: another one was requested."""
     webhook = added(store, "acme")
     test = store.outbox.test(webhook.id)
     under_way = must_send(store)
@@ -270,7 +270,7 @@ def test_removed_it_is_gone_with_its_deliveries(store: Store) -> None:
 
 
 SECRETIVE = ("invoice 4711.pdf", "0123abcd", "4711 at last")
-"""Of the document below: its name, its digest, and what a receiver says of it."""
+"""The name and the digest of the document below, and a receiver's response about it."""
 
 
 def secret_document(store: Store) -> str:

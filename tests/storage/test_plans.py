@@ -52,7 +52,7 @@ def filled(
     policy: PolicyName = "classic",
     pipeline: str = DEFAULT_PIPELINE,
 ) -> Iterator[SqliteStore]:
-    """A store in which so many documents wait, some of them urgent."""
+    """A store with this number of waiting documents, some of them urgent."""
 
     def documents(number: int) -> tuple[NewDocument, ...]:
         new = (new_document(urgent=n < urgent) for n in range(number))
@@ -224,7 +224,7 @@ def test_resuming_takes_the_same_steps_with_few_and_many() -> None:
 
 @contextmanager
 def one_of_each_state(number: int, later: State) -> Iterator[SqliteStore]:
-    """A store with an old document in each state; so many later ones are in another state."""
+    """A store with an old document in each state, and later ones in another state."""
     with filled(FEW, customers=1) as store:
         writer = store._writer._connection
         for outcome in (DONE, DAMAGED):

@@ -295,7 +295,7 @@ def test_it_goes_on_by_itself_when_the_server_is_back(
     while not rung.empty():
         rung.get()
     assert document.id in store.known_documents([document.id])
-    if store.lost([claim]):  # claims may be forgotten: nobody was promised anything
+    if store.lost([claim]):  # claims need not be durable
         claim = must_claim(store)
     assert store.finish(claim, DONE) is Saved.SAVED
     submit_one(store, "acme")
@@ -354,7 +354,7 @@ LIST_GROWS = re.compile(r"(Seq|Bitmap Heap) Scan on (documents|waiting)|Hash Joi
 
 
 def plan(connection: Session, statement: str, values: Sequence[Any]) -> str:
-    """How a prepared statement would be run, whatever its values are."""
+    """The generic plan of a prepared statement."""
     rows = connection.execute("EXPLAIN " + translated(statement), values).fetchall()
     return "\n".join(row[0] for row in rows)
 

@@ -1,4 +1,4 @@
-"""The deliverer: what is due goes out, a slow receiver holds up nobody, a crash loses nothing."""
+"""The deliverer sends due deliveries; a slow receiver delays no other, a crash loses nothing."""
 
 from __future__ import annotations
 
@@ -296,7 +296,7 @@ def test_no_receiver_decides_when_to_end(
 def test_a_thread_that_does_not_start_costs_one_attempt(
     store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The others are told at once, and the one that was claimed when its lease is over."""
+    """Other deliveries are sent at once, and the claimed one after its lease."""
     webhook = added(store, "acme")
     unlucky, other = (store.outbox.test(webhook.id).id for _ in range(2))
     refused = Event()

@@ -203,7 +203,7 @@ def test_a_closed_port_is_no_answer() -> None:
 def test_a_name_that_nobody_knows_is_not_told_from_one_that_leads_inside(
     cause: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A customer could otherwise ask for the operator's own names, one by one."""
+    """A customer could otherwise probe the operator's names, one by one."""
 
     def unknown(_host: str, _port: int) -> list[str]:
         raise cause
