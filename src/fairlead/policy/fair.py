@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from fairlead.errors import InvalidSetting
 from fairlead.model.customers import check_interval, check_thresholds
@@ -37,6 +37,9 @@ Place = tuple[int, float, int]
 class FairRule:
     """`unit` is the cost of a standard document in seconds, `allowance` a number of units."""
 
+    label: ClassVar[str] = "fair/2"
+    """Name and version, stored with each document that the rule placed."""
+
     unit: float = DEFAULT_UNIT
     allowance: float = DEFAULT_ALLOWANCE
     reset_interval: float = DEFAULT_RESET_INTERVAL
@@ -47,11 +50,6 @@ class FairRule:
         check_above_zero("allowance", self.allowance)
         check_interval(self.reset_interval)
         check_thresholds(self.thresholds)
-
-    @property
-    def label(self) -> str:
-        """Name and version, stored with each document that the rule placed."""
-        return "fair/2"
 
     @property
     def allowed_debt(self) -> float:
