@@ -351,8 +351,8 @@ class Replay:
         self.claims = self.starts = self.lane_starts = self.checks = 0
         self.kinds: dict[str, int] = defaultdict(int)
 
-    def differs(self, where: object, what: str) -> None:
-        self.differences.append(f"{where}: {what}")
+    def differs(self, where: object, difference: str) -> None:
+        self.differences.append(f"{where}: {difference}")
 
     def run(self) -> None:
         folded: list[int] = []

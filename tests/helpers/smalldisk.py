@@ -60,7 +60,7 @@ class Disk:
         finally:
             store.close()
 
-    def kept(self) -> list[str]:
+    def stored_files(self) -> list[str]:
         return sorted(path.name for path in (self.folder / "files").rglob("*") if path.is_file())
 
 
@@ -81,7 +81,9 @@ def check_intact(
     assert store.problems() == []
     assert len(documents) == accepted, (len(documents), accepted)
     assert sorted(document.count for document in documents) == [*range(1 - accepted, 1)]
-    assert disk.kept() == (sorted(document.id for document in documents) if pages == LONG else [])
+    assert disk.stored_files() == (
+        sorted(document.id for document in documents) if pages == LONG else []
+    )
     for document in documents:
         content = store.original(document.id)
         assert (files.read(document.id, document.sha256) if content is None else content) == pages

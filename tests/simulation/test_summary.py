@@ -17,12 +17,12 @@ values = st.lists(st.integers(-50, 50).map(float), min_size=1, max_size=60).map(
 def test_a_percentile_is_the_smallest_value_that_so_many_do_not_exceed(
     ordered: list[float], percent: int
 ) -> None:
-    found = percentile(ordered, percent)
+    value = percentile(ordered, percent)
 
     def reached(value: float) -> bool:
         return sum(other <= value for other in ordered) * 100 >= percent * len(ordered)
 
-    assert found == min(value for value in ordered if reached(value))
+    assert value == min(other for other in ordered if reached(other))
 
 
 @pytest.mark.parametrize(

@@ -58,8 +58,8 @@ def test_a_reader_misses_nothing_while_six_processes_write(store: Store, tmp_pat
     for process in processes:
         process.communicate()
         assert process.returncode == 0
-    while found := numbers(store, seen[-1]):
-        seen += found
+    while new := numbers(store, seen[-1]):
+        seen += new
     with psycopg.connect(postgreskit.url_for(tmp_path)) as connection:
         rows = connection.execute("SELECT seq FROM events ORDER BY seq").fetchall()
     assert len(rows) > PROCESSES * ROUNDS

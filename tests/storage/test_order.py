@@ -14,7 +14,7 @@ from fairlead.storage import Store
 def test_documents_go_by_priority_then_by_arrival(store: Store) -> None:
     burst = submit(store, "acme", 25)
     late = submit(store, "globex", 4)
-    expected = sorted([*burst, *late], key=lambda each: each.priority)  # keeps the arrival
+    expected = sorted([*burst, *late], key=lambda document: document.priority)  # keeps the arrival
     assert ids(work_off(store)) == ids(expected)
 
 

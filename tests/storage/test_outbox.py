@@ -45,7 +45,7 @@ def must_send(store: Store) -> Sending:
     return sending
 
 
-def told(store: Store, webhook: str) -> list[str]:
+def delivered_kinds(store: Store, webhook: str) -> list[str]:
     return [delivery.kind for delivery in reversed(store.outbox.deliveries(webhook))]
 
 
@@ -56,8 +56,8 @@ def test_a_webhook_without_a_customer_is_told_of_all(store: Store) -> None:
         submit_one(store, customer)
         store.finish(must_claim(store), DONE)
     assert every.customer is None
-    assert told(store, every.id) == ["document.done", "document.done"]
-    assert told(store, own.id) == ["document.done"]
+    assert delivered_kinds(store, every.id) == ["document.done", "document.done"]
+    assert delivered_kinds(store, own.id) == ["document.done"]
     assert [webhook.id for webhook in store.outbox.webhooks("acme")] == [own.id]
     assert [webhook.id for webhook in store.outbox.webhooks()] == [own.id, every.id]
     sending = must_send(store)
@@ -75,8 +75,12 @@ def test_each_end_of_a_document_is_told_to_its_own_customer_alone(store: Store) 
     store.finish(must_claim(store), DAMAGED)
     store.retry(failed.id)  # not asked for
     store.cancel(failed.id)
-    assert told(store, mine.id) == ["document.done", "document.failed", "document.cancelled"]
-    assert told(store, other.id) == []
+    assert delivered_kinds(store, mine.id) == [
+        "document.done",
+        "document.failed",
+        "document.cancelled",
+    ]
+    assert delivered_kinds(store, other.id) == []
     assert store.outbox.deliveries(mine.id)[-1].document == done.id
 
 
@@ -112,9 +116,9 @@ def test_an_outcome_that_comes_too_late_tells_nothing(store: Store, clock: Clock
     clock.advance(1000)
     new = must_claim(store)
     assert store.finish(old, DONE) is Saved.STALE
-    assert told(store, webhook.id) == []
+    assert delivered_kinds(store, webhook.id) == []
     store.finish(new, DONE)
-    assert told(store, webhook.id) == ["document.done"]
+    assert delivered_kinds(store, webhook.id) == ["document.done"]
 
 
 def test_a_good_answer_settles_it(store: Store) -> None:
@@ -164,7 +168,7 @@ def test_a_receiver_that_fails_for_a_day_is_disabled_and_that_is_told(
     assert event.data["webhook"] == webhook.id
     submit_one(store, "acme")
     store.finish(must_claim(store), DONE)
-    assert told(store, webhook.id) == ["webhook.test"]
+    assert delivered_kinds(store, webhook.id) == ["webhook.test"]
     assert store.outbox.set(webhook.id, enabled=True).failing_since is None
 
 

@@ -229,7 +229,7 @@ def test_receivers_that_never_answer_hold_up_no_others(
     running = Deliverer(store.outbox, post, clock=clock, jitter=lambda: 0.5, stopwatch=post.watch)
     running.start()
     wait_until(
-        lambda: all(is_failed(store, delivery.id) for delivery in dead)
+        lambda: all(is_failed(store, webhook.id) for webhook in dead)
     )  # each is a sleeper now
     post.holds = True
     for webhook in dead * 10:
