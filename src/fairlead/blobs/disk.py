@@ -92,6 +92,6 @@ def translated(error: OSError, folder: Path) -> DataError:
             "or choose another folder with --data"
         )
     return DataError(
-        f"{folder} cannot be used ({error.strerror or error}); mend that, "
+        f"{folder} cannot be used ({error.strerror or error}); repair it, "
         "or choose another folder with --data"
     )

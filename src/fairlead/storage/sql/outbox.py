@@ -216,7 +216,7 @@ def _claim(tx: Transaction, webhooks: list[str], customers: list[str]) -> Sendin
         return None
     lock_webhook(tx.connection, webhook)
     number: int | None = tx.connection.execute(sql("first_delivery_due"), (webhook, tx.now)).get
-    if number is not None:  # else another process was quicker
+    if number is not None:  # else another process claimed it first
         tx.connection.execute(sql("claim_delivery"), (tx.now + LEASE, number))
     refresh_webhook(tx.connection, webhook)
     if number is None:

@@ -62,7 +62,7 @@ from fairlead.storage.sql.transaction import Transaction
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_OUT_OF_ORDER = (DamagedData, TemporarilyUnavailable, ReadOnlyData, StoreRefused)
+_STORE_ERRORS = (DamagedData, TemporarilyUnavailable, ReadOnlyData, StoreRefused)
 """Errors that no submission causes; the commit may have succeeded."""
 
 FOLD_AFTER = 32
@@ -165,7 +165,7 @@ class Store(ABC):
             return []
         try:
             return self._write(lambda tx: accept.accept_each(tx, submissions), folds=True)
-        except _OUT_OF_ORDER as error:
+        except _STORE_ERRORS as error:
             return [error] * len(submissions)
         except Exception as error:  # one submission failed: accept the others one by one
             if len(submissions) == 1:

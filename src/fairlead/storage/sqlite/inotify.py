@@ -97,7 +97,7 @@ class InotifyFeed(ChangeFeed):
         try:
             self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            _log.debug("fairlead: commits wake no other process: %s", error)
+            _log.debug("fairlead: commits cannot wake other processes: %s", error)
 
     def committed(self) -> None:
         """Wake the subscribers of this process and of others. For one thread at a time.
@@ -140,7 +140,7 @@ class InotifyFeed(ChangeFeed):
         try:
             self._listener = _Listener(Watch(self._path), self.announce)
         except OSError as error:
-            _log.debug("fairlead: commits of other processes are polled for: %s", error)
+            _log.debug("fairlead: subscribers poll for commits of other processes: %s", error)
         else:
             self.poll_seconds = WATCHED_POLL_SECONDS
 
