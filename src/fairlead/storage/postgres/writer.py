@@ -102,9 +102,7 @@ class PostgresWriter(Writer):
                 return run()
             except _CONFLICTS:
                 continue
-        raise StoreBusy(
-            f"{server_name(self._url)} is busy: other transactions conflicted too often"
-        )
+        raise StoreBusy(f"{server_name(self._url)} is busy: too many transactions conflict")
 
     def _run_once(self, action: Callable[[Connection], T], *, durable: bool) -> T:
         begin = ("BEGIN", _synchronous_commit(durable=durable), _POLICY_IN_FORCE)

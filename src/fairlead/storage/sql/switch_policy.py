@@ -46,9 +46,9 @@ def _to_fair(tx: Transaction, loaded: LoadedQueue) -> None:
     counts = _next_classic_counts(tx)
     queue = _rebuilt(tx, loaded, "fair")
     for member in queue.members.values():
-        member.share.tag, member.share.tagged, member.share.place = 0.0, 0, None
-        member.share.debt_at = tx.now
-        member.share.debt = 0.0
+        share = member.share
+        share.debt, share.debt_at = 0.0, tx.now
+        share.tag, share.tagged, share.place = 0.0, 0, None
     for member in list(queue.members.values()):
         if member.is_account:
             continue
