@@ -1,7 +1,7 @@
 """The protocol of a step process: one JSON message a line, over a socket of its own.
 
-The engine's side sends `Setup`, then `StartJob` and `Cancel`; the step process answers with `Hello`
-or `Problem`, then `Advanced`, `Printed` and `JobEnded`.
+The engine's side sends `Setup`, then `Start` and `Cancel`; the step process answers with `Hello` or
+`Problem`, then `Advanced`, `Printed` and `Ended`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Setup(Struct, frozen=True, tag="setup"):
     parent: int
 
 
-class StartJob(Struct, frozen=True, tag="start"):
+class Start(Struct, frozen=True, tag="start"):
     """Run the step on a document."""
 
     job: StepJob
@@ -63,15 +63,15 @@ class Printed(Struct, frozen=True, tag="printed"):
     line: str
 
 
-class JobEnded(Struct, frozen=True, tag="ended"):
+class Ended(Struct, frozen=True, tag="ended"):
     """The end of a job."""
 
     id: str
     outcome: Outcome
 
 
-Request = Setup | StartJob | Cancel
-Answer = Hello | Problem | Advanced | Printed | JobEnded
+Request = Setup | Start | Cancel
+Answer = Hello | Problem | Advanced | Printed | Ended
 
 
 def encode(message: Request | Answer) -> bytes:

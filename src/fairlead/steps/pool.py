@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import inf
 
 from fairlead.backoff import Backoff
-from fairlead.steps.messages import Advanced, Cancel, Hello, JobEnded, Problem, Setup, StartJob
+from fairlead.steps.messages import Advanced, Cancel, Ended, Hello, Problem, Setup, Start
 from fairlead.steps.outcomes import (
     DEFAULT_RESULT_LIMIT,
     Died,
@@ -22,7 +22,7 @@ from fairlead.steps.outcomes import (
     StepOptions,
     TimedOut,
 )
-from fairlead.steps.process import ProcessEnd, ReceivedMessage, StepProcess
+from fairlead.steps.process import Arrival, ProcessEnd, StepProcess
 from fairlead.steps.sources import SourceWatch
 
 _log = logging.getLogger(__name__)
@@ -189,7 +189,7 @@ class StepPool:
             self._next_memory_check = run.began + MEMORY_CHECK_SECONDS
         self._running[run.job.id] = run
         self._had_jobs += 1
-        self._process.send(StartJob(run.job))
+        self._process.send(Start(run.job))
 
     def _start_alone(self) -> None:
         if self._alone and not self._running and self._takes_jobs:
@@ -210,11 +210,11 @@ class StepPool:
     # --- the process ---
 
     def _receive(self) -> None:
-        for received in self._process.take() if self._process is not None else ():
-            self._handle(received)
+        for arrival in self._process.take() if self._process is not None else ():
+            self._handle(arrival)
 
-    def _handle(self, received: ReceivedMessage) -> None:
-        message = received.message
+    def _handle(self, arrival: Arrival) -> None:
+        message = arrival.message
         if isinstance(message, Hello):
             self.options, self.problem, self._is_ready = message.options, None, True
             self._backoff.succeeded()
@@ -226,11 +226,11 @@ class StepPool:
         elif isinstance(message, Advanced):
             if message.id in self._running:
                 self._progress[message.id] = (message.done, message.total)
-        elif isinstance(message, JobEnded):
-            self._end(self._running[message.id], message.outcome, received.at)
+        elif isinstance(message, Ended):
+            self._end(self._running[message.id], message.outcome, arrival.at)
             self._recycle_large()
         elif isinstance(message, ProcessEnd):
-            self._bury(message.how, received.at)
+            self._bury(message.how, arrival.at)
 
     def _note_problem(self, sentence: str) -> None:
         """The step cannot be imported. At the start the engine raises that; later, it is logged."""

@@ -44,7 +44,7 @@ class ProcessEnd(NamedTuple):
     how: str
 
 
-class ReceivedMessage(NamedTuple):
+class Arrival(NamedTuple):
     """A message of the process, or its end, and when it came."""
 
     at: float
@@ -65,7 +65,7 @@ class StepProcess:
         """Start the process; raises OSError where none can be had."""
         self._reference = setup.reference
         self._wake = wake
-        self._received: deque[ReceivedMessage] = deque()
+        self._arrivals: deque[Arrival] = deque()
         self._unsent = b""
         self._lock = Lock()  # of the pidfd, which the reader closes
         self.is_ending = False  # whether it was killed or closed, or has ended
@@ -104,12 +104,12 @@ class StepProcess:
             while self._unsent and not self.is_ending:
                 self._unsent = self._unsent[self._socket.send(self._unsent) :]
 
-    def take(self) -> list[ReceivedMessage]:
+    def take(self) -> list[Arrival]:
         """What it has said since the last call; its end comes last."""
-        messages = []
-        while self._received:
-            messages.append(self._received.popleft())
-        return messages
+        arrivals = []
+        while self._arrivals:
+            arrivals.append(self._arrivals.popleft())
+        return arrivals
 
     def memory(self) -> int:
         """Bytes of memory that it has in use."""
@@ -165,7 +165,7 @@ class StepProcess:
             self._arrive(answer)
 
     def _arrive(self, message: Answer | ProcessEnd) -> None:
-        self._received.append(ReceivedMessage(time.monotonic(), message))
+        self._arrivals.append(Arrival(time.monotonic(), message))
         if not isinstance(message, Advanced):
             self._wake()
 

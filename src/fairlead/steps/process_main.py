@@ -30,13 +30,13 @@ from fairlead.steps.messages import (
     Advanced,
     Answer,
     Cancel,
+    Ended,
     Hello,
-    JobEnded,
     Printed,
     Problem,
     Request,
     Setup,
-    StartJob,
+    Start,
     decode_request,
     encode,
 )
@@ -153,7 +153,7 @@ class Runner:
         if os.getpid() != self._pid:
             os._exit(0)
         del self._jobs[job.id]
-        self._connection.send(JobEnded(job.id, outcome))
+        self._connection.send(Ended(job.id, outcome))
 
 
 class _Progress:
@@ -197,7 +197,7 @@ def main(descriptor: int) -> int:
 
 def _serve(connection: Connection, runner: Runner) -> None:
     while (request := connection.receive()) is not None:
-        if isinstance(request, StartJob):
+        if isinstance(request, Start):
             runner.start(request.job)
         elif isinstance(request, Cancel):
             runner.cancel_job(request.id)
