@@ -28,7 +28,7 @@ CLAIMS_A_ROUND = 50
 )
 @click.option("--customers", default=10_000, show_default=True)
 def main(documents: int, customers: int) -> None:
-    """Print what submission and claim cost."""
+    """Print the cost of submission and claim."""
     with tempfile.TemporaryDirectory(dir=".") as folder:
         root = Path(folder)
         with (
@@ -78,7 +78,7 @@ def opened(path: Path, policy: PolicyName = "classic") -> Iterator[SqliteStore]:
 
 
 def compare_claims(stores: dict[str, SqliteStore]) -> None:
-    """Claims one by one, in turns between the stores, so that noise meets all of them alike."""
+    """Claims one by one, in turns between the stores, so that noise affects all alike."""
     costs: dict[str, list[float]] = {name: [] for name in stores}
     for _ in range(ROUNDS):
         for name, store in stores.items():
@@ -87,7 +87,7 @@ def compare_claims(stores: dict[str, SqliteStore]) -> None:
 
 
 def compare_groups(stores: dict[str, SqliteStore]) -> None:
-    """Claimed and finished in groups of fifty, as the engine and its finisher do."""
+    """Claims and results in groups of fifty, as in the engine and its result writer."""
     costs: dict[str, list[float]] = {name: [] for name in stores}
     for _ in range(5):
         for name, store in stores.items():
@@ -107,7 +107,7 @@ def one_by_one(store: SqliteStore) -> list[Claim]:
 
 
 def cost(store: SqliteStore) -> float:
-    """CPU seconds of claims one by one; what was claimed is given back."""
+    """CPU seconds of claims one by one; the claims are released afterwards."""
     began = time.process_time()
     claims = one_by_one(store)
     spent = time.process_time() - began
@@ -115,11 +115,11 @@ def cost(store: SqliteStore) -> float:
     return spent
 
 
-def print_ratios(what: str, costs: dict[str, list[float]]) -> None:
+def print_ratios(title: str, costs: dict[str, list[float]]) -> None:
     medians = {name: statistics.median(values) for name, values in costs.items()}
     base = next(iter(medians.values()))
     for name, median in medians.items():
-        print(f"{what}, {name}: {median * 1e6:.0f} µs ({median / base:.2f} times the first)")
+        print(f"{title}, {name}: {median * 1e6:.0f} µs ({median / base:.2f} times the first)")
 
 
 def measure_files(folder: Path) -> None:

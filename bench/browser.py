@@ -37,7 +37,7 @@ class Serving(NamedTuple):
 
 
 def chromium() -> str | None:
-    """Where the browser is; None: nowhere."""
+    """The path of the browser, if it is installed."""
     return next((path for name in CHROMIUMS if (path := shutil.which(name))), None)
 
 

@@ -34,7 +34,7 @@ def main(rounds: int, checks: int, counters: str | None) -> None:
 
 
 def compare(url: str, rounds: int, checks: int) -> int:
-    """Both in short turns, so that noise meets them alike."""
+    """Both in short turns, so that noise affects them alike."""
     client = redis.Redis.from_url(url)
     script = client.register_script(INCR)
     counters = RedisCounters(client, "bench")

@@ -38,7 +38,7 @@ FRAMES = """() => {
 
 
 class Figures(NamedTuple):
-    """What a run showed."""
+    """The figures of one run."""
 
     customers: int
     changes: float
@@ -51,7 +51,7 @@ class Figures(NamedTuple):
 
 
 def cpu_seconds(pid: int) -> float:
-    """How long a process has been at work."""
+    """The CPU time of a process."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / _TICKS
 
@@ -64,7 +64,7 @@ class Changes(Thread):
         self.fairlead = fairlead
         self.customers = customers
         self.pace = pace
-        self.made = 0
+        self.count = 0
         self.stopping = Event()
         self._lots = random.Random(1)
 
@@ -73,14 +73,14 @@ class Changes(Thread):
         open_ones: list[str] = []
         while not self.stopping.wait(max(0.0, following - time.monotonic())):
             following += 1 / self.pace
-            if open_ones and self.made % 2:
+            if open_ones and self.count % 2:
                 self.fairlead.store.cancel(open_ones.pop())
             else:
                 name = f"customer {self._lots.randrange(self.customers):04}"
                 new = NewDocument(new_id(time.time()), "a.txt", 1, "0" * 64)
                 self.fairlead.store.submit(Submission(name, (new,)))
                 open_ones.append(new.id)
-            self.made += 1
+            self.count += 1
 
 
 def measure(
@@ -96,32 +96,32 @@ def measure(
     """One run in a new folder, in a browser of its own if none is open."""
     data = folder / "data"
     with crowd(data, customers) as fairlead, serving(data, "--workers", "0") as server:
-        time.sleep(settle)  # until it has learnt the last hour
-        alone, _ = _spell(fairlead, server.pid, customers, pace, seconds)
-        with nullcontext(opened) if opened else browser() as found_browser:
-            page = found_browser.new_page()
+        time.sleep(settle)  # until it has read the last hour
+        alone, _ = _load_of_changes(fairlead, server.pid, customers, pace, seconds)
+        with nullcontext(opened) if opened else browser() as opened_browser:
+            page = opened_browser.new_page()
             page.goto(server.login)
             page.goto(f"{server.url}/customers?limit={rows}&sort=name")
             page.locator("#link.live").wait_for()
             page.wait_for_timeout(500 * settle)
             page.evaluate(FRAMES)
-            found_browser.start_tracing(page=page, categories=TIMELINE)
-            watched, made = _spell(fairlead, server.pid, customers, pace, seconds, page)
-            work = _longest_work(json.loads(found_browser.stop_tracing()))
+            opened_browser.start_tracing(page=page, categories=TIMELINE)
+            watched, count = _load_of_changes(fairlead, server.pid, customers, pace, seconds, page)
+            work = _longest_work(json.loads(opened_browser.stop_tracing()))
             frames: list[float] = page.evaluate("frames_")
             delay = median(_delay(fairlead, page, number) for number in range(5))
             page.close()
-    rest = (made / seconds, alone, watched)
+    rest = (count / seconds, alone, watched)
     return Figures(customers, *rest, max(frames), work, len(frames), delay)
 
 
 def _longest_work(trace: dict[str, Any]) -> float:
     """Milliseconds at work of the longest task; a task may have to wait for the machine too."""
-    tasks = [each for each in trace["traceEvents"] if each["name"] == "RunTask"]
-    return max((each.get("tdur", 0) / 1000 for each in tasks), default=0.0)
+    tasks = [event for event in trace["traceEvents"] if event["name"] == "RunTask"]
+    return max((event.get("tdur", 0) / 1000 for event in tasks), default=0.0)
 
 
-def _spell(
+def _load_of_changes(
     fairlead: Fairlead,
     pid: int,
     customers: int,
@@ -129,7 +129,7 @@ def _spell(
     seconds: float,
     page: Page | None = None,
 ) -> tuple[float, int]:
-    """The server's share of one core while changes come, and how many came."""
+    """The server's share of one core during the changes, and their number."""
     changes = Changes(fairlead, customers, pace)
     before, began = cpu_seconds(pid), time.monotonic()
     changes.start()
@@ -137,11 +137,11 @@ def _spell(
         time.sleep(seconds)
     else:
         page.wait_for_timeout(1000 * seconds)
-    made, used = changes.made, cpu_seconds(pid) - before
+    count, used = changes.count, cpu_seconds(pid) - before
     share = used / (time.monotonic() - began)
     changes.stopping.set()
     changes.join()
-    return share, made
+    return share, count
 
 
 def _delay(fairlead: Fairlead, page: Page, number: int) -> float:

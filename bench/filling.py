@@ -19,21 +19,21 @@ def new_documents(number: int) -> tuple[NewDocument, ...]:
 
 def fill(store: Store, documents: int, customers: int) -> float:
     """Submit evenly for all customers; return documents per second of submission alone."""
-    each = max(1, documents // customers)
-    at_once = max(1, BATCH // each)
+    per_customer = max(1, documents // customers)
+    at_once = max(1, BATCH // per_customer)
     spent = 0.0
     for first in range(0, customers, at_once):
         numbers = range(first, min(first + at_once, customers))
-        batch = [Submission(f"customer {n}", new_documents(each)) for n in numbers]
+        batch = [Submission(f"customer {n}", new_documents(per_customer)) for n in numbers]
         began = time.perf_counter()
         store.submit_all(batch)
         spent += time.perf_counter() - began
-        progress(f"filling: {first * each:,} of {documents:,}")
+        progress(f"filling: {first * per_customer:,} of {documents:,}")
     return documents / spent
 
 
 def fill_behind_a_paused_head(store: Store, documents: int, customers: int) -> None:
-    store.submit(Submission("head", new_documents(1)))  # the first in line, then paused
+    store.submit(Submission("head", new_documents(1)))  # first in the queue, then paused
     store.pause("head")
     for _ in range(documents * 9 // 10 // BATCH):
         store.submit(Submission("head", new_documents(BATCH)))

@@ -1,4 +1,4 @@
-"""How many starts lie in the range of their forecast, which is meant for four of five.
+"""The share of starts within the range of their forecast, which is meant for four of five.
 
 Usage: python -m bench.forecast
 
@@ -140,8 +140,8 @@ class Forecaster:
         flow = Flow(
             self._workers,
             tuple(
-                RunningDocument(now - self.started[each], self._sent[each].estimate)
-                for each in self._running
+                RunningDocument(now - self.started[running], self._sent[running].estimate)
+                for running in self._running
             ),
             tuple(RecentArrival(now - at, far, work) for at, far, work in self._arrived),
             tuple(self._pairs),
@@ -149,14 +149,18 @@ class Forecaster:
         for number in sorted(numbers):
             place = [document.number for document in before].index(number)
             ahead = before[:place]
-            own = sum(each.estimate for each in ahead if each.customer == before[place].customer)
+            own = sum(
+                document.estimate
+                for document in ahead
+                if document.customer == before[place].customer
+            )
             behind = float(before[place].priority)
             if self._is_fair:
                 behind = self._queue.members[before[place].customer].share.debt + own
             work = sum(document.estimate for document in ahead)
             latest = None if own else self._latest_start(before[place], now)
-            asked = Ahead(len(ahead), work, behind, self._is_fair, latest=latest)
-            result = forecast(asked, flow)
+            question = Ahead(len(ahead), work, behind, self._is_fair, latest=latest)
+            result = forecast(question, flow)
             assert result is not None
             self.forecasts.append(MadeForecast(number, now, result))
 
@@ -196,7 +200,7 @@ def traffic(
 
 
 class Result(NamedTuple):
-    """How good the forecasts of a run were."""
+    """The quality of the forecasts of a run."""
 
     number: int
     hits: float
@@ -250,7 +254,7 @@ def recorded(path: Path) -> tuple[list[Sent], int]:
 
 
 def judged_traces(policy: str) -> dict[str, Result]:
-    """How good the forecasts of each recorded trace are."""
+    """The quality of the forecasts of each recorded trace."""
     return {
         path.stem: judged(POLICIES[policy], *recorded(path), seed=7, often=0.08)
         for path in sorted(TRACES.glob("*.csv"))

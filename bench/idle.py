@@ -31,7 +31,7 @@ from fairlead.worker.sandbox.process import Job
 from fairlead.worker.slot import WorkerSlot
 
 WARM_UP = 10
-"""Samples before those that count: connections, caches and worker processes are new."""
+"""Warm-up samples, which do not count."""
 
 
 class Sample(NamedTuple):
@@ -86,7 +86,7 @@ def worker_process(_fairlead: Fairlead, folder: Path) -> Iterator[None]:
 
 
 def be_worker(folder: Path) -> None:
-    """Be `fairlead worker`, and record when it hands documents over."""
+    """Run `fairlead worker`, and record when it hands documents to its children."""
     record_hand_overs(folder / "handed-over")
     sys.argv = ["fairlead", "worker", "--workers=1", f"--data={folder}"]
     command_line()
@@ -105,7 +105,7 @@ def record_hand_overs(path: Path) -> None:
 
 
 def submit_all(fairlead: Fairlead, number: int, gap: float) -> list[tuple[Document, float]]:
-    """Submit so many different documents, one after the other; each with the time of its return."""
+    """Submit so many different documents one by one; return them with the times of acceptance."""
     documents = []
     for index in range(number):
         document = fairlead.submit("acme", f"letter {index}".encode(), name=f"{index}.txt")
@@ -130,9 +130,9 @@ def measured(
 
 
 def report(words: str, samples: Sequence[Sample]) -> None:
-    for what, values in zip(("claim", "hand-over"), zip(*samples, strict=True), strict=True):
+    for event, values in zip(("claim", "hand-over"), zip(*samples, strict=True), strict=True):
         p50, p95 = (1000 * percentile(sorted(values), percent) for percent in (50, 95))
-        print(f"{words}, submit to {what}: p50 {p50:.2f} ms, p95 {p95:.2f} ms")
+        print(f"{words}, submit to {event}: p50 {p50:.2f} ms, p95 {p95:.2f} ms")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A made-up installation with an hour behind it: for pictures, tests and benches."""
+"""An invented installation with an hour of history, for pictures, tests and benchmarks."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ BURSTS = {
     "Vandelay Imports": (-840, 16),
     "Initech ": (-400, 8),
 }
-"""When some send many at once, and how many; a name may send again."""
+"""Bursts: when customers send many documents at once, and how many."""
 
 
 class Clock:
-    """The time of the installation, which runs ahead of ours."""
+    """The clock of the installation, which runs faster than the real one."""
 
     def __init__(self, now: float) -> None:
         self.now = now
@@ -56,7 +56,7 @@ class Clock:
 
 
 def fill(data: Path, *, workers: int = 2, seed: int = 7) -> None:
-    """Let an hour pass in which customers send and workers work; some of it still waits."""
+    """Simulate an hour of submissions and work; some documents still wait at its end."""
     now = time.time()
     clock, chance = Clock(now - 3600), random.Random(seed)
     arrivals = sorted(_arrivals(now, chance))
@@ -66,17 +66,19 @@ def fill(data: Path, *, workers: int = 2, seed: int = 7) -> None:
         fairlead.store.attend("made-up", workers)
         while clock.now < now:
             clock.now += 2
-            due = [each for each in arrivals if each[0] <= clock.now]
+            due = [arrival for arrival in arrivals if arrival[0] <= clock.now]
             del arrivals[: len(due)]
-            for customer in dict.fromkeys(each[1] for each in due):
-                names = [each[2] for each in due if each[1] == customer]
+            for customer in dict.fromkeys(arrival[1] for arrival in due):
+                names = [arrival[2] for arrival in due if arrival[1] == customer]
                 _submit(fairlead, clock, customer, names, chance)
-            done = [each for each in busy if each[0] <= clock.now]
-            busy = [each for each in busy if each[0] > clock.now]
+            done = [job for job in busy if job[0] <= clock.now]
+            busy = [job for job in busy if job[0] > clock.now]
             if done:
                 fairlead.store.finish_all([(claim, outcome) for _, claim, outcome in done])
             free = [f"host-0000:{100 + n}.1#{n}" for n in range(workers)]
-            free = [each for each in free if each not in {held.worker for _, held, _ in busy}]
+            free = [
+                worker for worker in free if worker not in {claim.worker for _, claim, _ in busy}
+            ]
             for claim in fairlead.store.claim_for(free):
                 seconds = chance.uniform(6, 40)
                 busy.append((clock.now + seconds, claim, _outcome(claim, texts, seconds, chance)))
@@ -93,8 +95,8 @@ def _arrivals(now: float, chance: random.Random) -> Iterator[tuple[float, str, s
             yield at, customer, f"invoice-{number}.pdf"
             at += chance.expovariate(1 / gap)
     for customer, (before, documents) in BURSTS.items():
-        for each in range(documents):
-            yield now + before, customer.strip(), f"scan-{each + 1:04}.tif"
+        for number in range(documents):
+            yield now + before, customer.strip(), f"scan-{number + 1:04}.tif"
     yield now - 200, "Globex", HOSTILE
 
 
@@ -134,24 +136,24 @@ def _decide(fairlead: Fairlead, clock: Clock) -> None:
     fairlead.customers.add("Soylent Records", by="made-up")
     fairlead.customers.pause("Vandelay Imports", by="made-up")
     waiting = fairlead.documents(customer="Northwind Archive", state="waiting", limit=3).items
-    for each in waiting:
-        fairlead.cancel(each.id, by="made-up")
+    for document in waiting:
+        fairlead.cancel(document.id, by="made-up")
 
 
 @contextmanager
 def crowd(data: Path, customers: int) -> Iterator[Fairlead]:
-    """So many customers with a document or a few each, which stay open for changes."""
+    """An open installation with so many customers, each with a few documents."""
     chance = random.Random(7)
     with Fairlead(data) as fairlead:
-        names = [f"customer {each:04}" for each in range(customers)]
+        names = [f"customer {number:04}" for number in range(customers)]
         submissions = []
         for name in names:
             documents = tuple(
                 NewDocument(
-                    *(new_id(time.time()), f"{each}.txt", 1, hashlib.sha256(b"x").hexdigest()),
+                    *(new_id(time.time()), f"{number}.txt", 1, hashlib.sha256(b"x").hexdigest()),
                     content=b"x",
                 )
-                for each in range(chance.choice([1, 1, 2, 5, 12]))
+                for number in range(chance.choice([1, 1, 2, 5, 12]))
             )
             submissions.append(Submission(name, documents))
         fairlead.store.submit_all(submissions)

@@ -34,8 +34,8 @@ def main(folder: str, size: int, short: int, seconds: float, pending: int) -> No
     with (
         patch("fairlead.blobs.local.SHORT_BYTES", short),
         patch("fairlead.intake.SHORT_BYTES", short),
-        tempfile.TemporaryDirectory(dir=folder) as made,
-        Fairlead(Path(made)) as fairlead,
+        tempfile.TemporaryDirectory(dir=folder) as data,
+        Fairlead(Path(data)) as fairlead,
     ):
         contents = [os.urandom(size) for _ in range(BATCH)]
         measure("one by one", lambda: submit(fairlead, contents[:1]), seconds)
@@ -44,21 +44,21 @@ def main(folder: str, size: int, short: int, seconds: float, pending: int) -> No
             submit(fairlead, contents)
         waiting = fairlead.queue.totals().waiting
         names = ["worker"] * CLAIMS_A_ROUND
-        what = f"claims by {CLAIMS_A_ROUND} with {waiting:,} pending"
-        measure(what, lambda: len(fairlead.store.claim_for(names)), seconds)
-        tell_size(fairlead, waiting)
+        title = f"claims by {CLAIMS_A_ROUND} with {waiting:,} pending"
+        measure(title, lambda: len(fairlead.store.claim_for(names)), seconds)
+        print_size(fairlead, waiting)
 
 
 def submit(fairlead: Fairlead, contents: list[bytes]) -> int:
     return len(fairlead.submit_many("bench", contents))
 
 
-def measure(what: str, action: Callable[[], int], seconds: float) -> None:
+def measure(title: str, action: Callable[[], int], seconds: float) -> None:
     began, used, number = time.perf_counter(), cpu_seconds(), 0
     while time.perf_counter() < began + seconds and (done := action()):
         number += done
     took, cpu = time.perf_counter() - began, cpu_seconds() - used
-    print(f"{what}: {number / took:,.0f} documents/s, {1e6 * cpu / number:,.0f} µs of CPU each")
+    print(f"{title}: {number / took:,.0f} documents/s, {1e6 * cpu / number:,.0f} µs of CPU each")
 
 
 def cpu_seconds() -> float:
@@ -66,8 +66,8 @@ def cpu_seconds() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def tell_size(fairlead: Fairlead, number: int) -> None:
-    """With its log, of which a part may wait to be copied."""
+def print_size(fairlead: Fairlead, number: int) -> None:
+    """Print the size of the database with its WAL."""
     paths = (Path(f"{fairlead.folder.database}{end}") for end in ("", "-wal"))
     size = sum(path.stat().st_size for path in paths)
     print(f"database: {size / 1e6:,.0f} MB, {size / number:,.0f} bytes a document")

@@ -29,7 +29,7 @@ STYLE = (
 
 
 class Panel(NamedTuple):
-    """What one policy made of the trace."""
+    """The run of a trace under one policy."""
 
     title: str
     runs: Sequence[Run]
@@ -109,13 +109,13 @@ def lanes(
     for number, name in enumerate(names):
         y, colour = top + number * ROW, COLOURS[number % len(COLOURS)]
         own = [pair for pair in zip(arrivals, runs, strict=True) if pair[0].customer == name]
-        wait = sum(each.started - arrival.at for arrival, each in own) / len(own)
+        wait = sum(run.started - arrival.at for arrival, run in own) / len(own)
         parts.append(f'<text x="{LEFT - 12}" y="{y + 12}" {END}>{escape(name)}</text>')
         parts.append(f'<text x="{WIDTH - 8}" y="{y + 12}" {END}>{wait:,.0f} s</text>')
-        for _, each in own:
-            width = max(1.0, (each.finished - each.started) * across - 0.6)
+        for _, run in own:
+            width = max(1.0, (run.finished - run.started) * across - 0.6)
             parts.append(
-                f'<rect x="{LEFT + each.started * across:.1f}" y="{y}" width="{width:.1f}" '
+                f'<rect x="{LEFT + run.started * across:.1f}" y="{y}" width="{width:.1f}" '
                 f'height="{BAR}" rx="1.5" fill="{colour}"/>'
             )
         parts += [
@@ -127,7 +127,7 @@ def lanes(
 
 def axis(end: float, y: int, across: float, top: int) -> list[str]:
     """Seconds below, with lines through all panels."""
-    step = next(each for each in (10, 30, 60, 120, 300, 600, 1_200) if end / each <= 10)
+    step = next(seconds for seconds in (10, 30, 60, 120, 300, 600, 1_200) if end / seconds <= 10)
     parts = []
     for at in range(0, int(end) + 1, step):
         x = LEFT + at * across
@@ -140,7 +140,7 @@ def axis(end: float, y: int, across: float, top: int) -> list[str]:
 
 
 def fading(_scale: float) -> str:
-    """What an account has had lately, after 1, 14 and 42 documents, while nothing is started."""
+    """How the recent work of an account fades after 1, 14 and 42 documents."""
     rule = FairRule()
     minutes, high, top, foot = 100, 42.0, 56, 300
     across, up = (WIDTH - LEFT - RIGHT) / minutes, (foot - top) / high

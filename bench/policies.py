@@ -155,11 +155,11 @@ def gaming() -> Scenario:
     return Scenario("even spaces beside three every 1,501 s", 2, rows, "even", "gamer")
 
 
-def fifty_ids(ids: int, each: int) -> Scenario:
+def fifty_ids(ids: int, documents: int) -> Scenario:
     """2,000 documents under many ids or one, beside five customers with fewer documents."""
     rows = [Arrival(0.0, f"sender {n % ids}", 6.0) for n in range(2_000)]
-    rows += [Arrival(1.0, f"honest {n % 5}", 6.0) for n in range(5 * each)]
-    title = f"2,000 documents under {ids} id{'s'[: ids - 1]} beside five times {each}"
+    rows += [Arrival(1.0, f"honest {n % 5}", 6.0) for n in range(5 * documents)]
+    title = f"2,000 documents under {ids} id{'s'[: ids - 1]} beside five times {documents}"
     return Scenario(title, 4, rows, "honest", "sender")
 
 
@@ -178,10 +178,10 @@ SCENARIOS: list[Callable[[], Scenario]] = [
     lambda: one_large_twenty_small(times=4),
     steady,
     gaming,
-    lambda: fifty_ids(50, each=20),
-    lambda: fifty_ids(1, each=20),
-    lambda: fifty_ids(50, each=100),
-    lambda: fifty_ids(1, each=100),
+    lambda: fifty_ids(50, documents=20),
+    lambda: fifty_ids(1, documents=20),
+    lambda: fifty_ids(50, documents=100),
+    lambda: fifty_ids(1, documents=100),
     three_hundred_pages,
 ]
 

@@ -36,7 +36,7 @@ MOMENT = 0.25
 @click.option("--customers", default=10_000, show_default=True)
 @click.option("--seconds", default=8.0, show_default=True, help="For each number of workers.")
 def main(documents: int, customers: int, seconds: float) -> None:
-    """Print what a claim costs, and how many workers at once share the store."""
+    """Print the cost of a claim, and the rates of many workers at once."""
     with served() as server:
         stores = {
             "1,000 pending": opened(server, "small"),
@@ -66,7 +66,7 @@ def served() -> Iterator[Server]:
 
 
 def tidy(server: Server) -> None:
-    """Do now what the server would do beside the measurement."""
+    """Run the server's maintenance now, not during the measurement."""
     with psycopg.connect(server.url, autocommit=True) as connection:
         connection.execute("VACUUM (ANALYZE)")
     with server.as_superuser() as connection:
@@ -78,7 +78,7 @@ def opened(server: Server, schema: str) -> PostgresStore:
 
 
 def compare_claims(stores: dict[str, PostgresStore]) -> None:
-    """One by one and by fifty, in turns between the stores, so that noise meets all alike."""
+    """Claims one by one and by fifty, in turns between the stores: noise affects all alike."""
     for number in (1, 50):
         costs: dict[str, list[float]] = {name: [] for name in stores}
         for _ in range(ROUNDS):
@@ -94,7 +94,7 @@ def compare_claims(stores: dict[str, PostgresStore]) -> None:
 
 
 def cost(store: PostgresStore, number: int) -> float:
-    """Seconds of a claim; what was claimed is given back."""
+    """Seconds of a claim; the claims are released afterwards."""
     rounds = max(1, CLAIMS_A_ROUND // number)
     began = time.perf_counter()
     claims = [claim for _ in range(rounds) for claim in store.claim_for(["bench"] * number)]
@@ -104,7 +104,7 @@ def cost(store: PostgresStore, number: int) -> float:
 
 
 def compare_workers(server: Server, seconds: float) -> None:
-    """Workers in processes of their own, whose work is to wait for so many milliseconds."""
+    """Worker processes that wait for so many milliseconds per document."""
     for length in (0.005, 0.02):
         rates = {}
         for workers in (1, 8):
@@ -131,7 +131,7 @@ def rate_of(server: Server, workers: int, length: float, seconds: float) -> floa
 
 
 def work(url: str, length: float, seconds: float) -> None:
-    """Claim as much as a moment's work at once, do it, and save it together."""
+    """Claim the work of a moment at once, do it, and save it together."""
     store = PostgresStore(url, rules=Rules)
     number, name, done = max(1, int(MOMENT / length)), f"worker {time.time_ns()}", 0
     store.claim_for([])
@@ -140,7 +140,7 @@ def work(url: str, length: float, seconds: float) -> None:
         claims = store.claim_for([name] * number)
         for _ in claims:
             time.sleep(length)
-        store.finish_all([(each, Done("text/plain", {}, "key", "0" * 64)) for each in claims])
+        store.finish_all([(claim, Done("text/plain", {}, "key", "0" * 64)) for claim in claims])
         done += len(claims)
     print(done / spent)
     store.close()

@@ -79,7 +79,7 @@ def main(
 
 
 def born_digital(corpus: Path) -> list[Path]:
-    """Those of the corpus that have text of their own and can be read here."""
+    """The documents of the corpus with a text layer that can be read here."""
     manifest = corpus / "manifest.csv"
     if not manifest.exists():
         return []
@@ -106,7 +106,7 @@ def short_letters(folder: Path) -> list[Path]:
 
 
 def plain_processes(workers: int) -> Pool:
-    """Warm ones, as Fairlead's are."""
+    """Warm processes, as Fairlead has them."""
     pool = multiprocessing.get_context("spawn").Pool(workers, initializer=readers)
     pool.map(time.sleep, [0.2] * workers, chunksize=1)
     return pool

@@ -46,7 +46,7 @@ class Send(NamedTuple):
 
 
 class Scenario(NamedTuple):
-    """What is sent, whose waits are looked at, and what the operator has set."""
+    """The submissions, the customers whose waits count, and the settings of customers."""
 
     title: str
     sends: list[Send]
@@ -89,7 +89,7 @@ def lines(scenario: Scenario, policy: str, outcome: Outcome) -> Iterator[str]:
     for who in scenario.watched:
         waits = sorted(outcome.waits[who])
         p50, p99 = percentile(waits, 50), percentile(waits, 99)
-        figures = " | ".join(f"{each:.3f} s" for each in (p50, p99, waits[-1]))
+        figures = " | ".join(f"{wait:.3f} s" for wait in (p50, p99, waits[-1]))
         ratio = f"{p99 / outcome.longest:.1f} | {outcome.busy:.0%}"
         yield f"| {scenario.title} | {policy} | {who} | {figures} | {ratio} |"
 
@@ -121,7 +121,7 @@ def join_accounts(fairlead: Fairlead, scenario: Scenario) -> None:
 
 
 class Feeder(threading.Thread):
-    """Submits everything at its time."""
+    """Submits each document at its time."""
 
     def __init__(self, fairlead: Fairlead, sends: Iterable[Send], second: float) -> None:
         super().__init__(daemon=True)
@@ -141,7 +141,7 @@ class Feeder(threading.Thread):
         self._sent.set()
 
     def stop_when_over(self, engine: LocalEngine) -> None:
-        """End the work when all was sent and nothing is left; looks ten times a second."""
+        """Stop when all documents were sent and processed; checks ten times a second."""
         if not self._sent.is_set() or time.monotonic() < self._looked + 0.1:
             return
         self._looked = time.monotonic()
@@ -155,13 +155,13 @@ def everything(fairlead: Fairlead) -> list[Document]:
 
 def measured(scenario: Scenario, documents: Sequence[Document]) -> Outcome:
     waits: dict[str, list[float]] = {who: [] for who in scenario.watched}
-    for each in documents:
+    for document in documents:
         for who in scenario.watched:
-            if each.customer.startswith(who):
-                waits[who].append((each.started_at or 0.0) - each.submitted_at)
-    worked = [each.seconds or 0.0 for each in documents]
-    began = min(each.started_at or 0.0 for each in documents)
-    ended = max(each.finished_at or 0.0 for each in documents)
+            if document.customer.startswith(who):
+                waits[who].append((document.started_at or 0.0) - document.submitted_at)
+    worked = [document.seconds or 0.0 for document in documents]
+    began = min(document.started_at or 0.0 for document in documents)
+    ended = max(document.finished_at or 0.0 for document in documents)
     return Outcome(waits, max(worked), sum(worked) / (scenario.workers * (ended - began)))
 
 
@@ -170,7 +170,7 @@ def calibrated() -> float:
     with tempfile.TemporaryDirectory(dir=".") as folder, Fairlead(Path(folder)) as fairlead:
         fairlead.submit_many("standard", [(pdf(STANDARD_PAGES), "standard.pdf")] * 60)
         fairlead.run_until_idle(workers=2)
-        worked = sorted(each.seconds or 0.0 for each in fairlead.documents())
+        worked = sorted(document.seconds or 0.0 for document in fairlead.documents())
         return percentile(worked, 50) / STANDARD_SECONDS
 
 

@@ -1,4 +1,4 @@
-"""Takes the pictures of the dashboard for the documentation, from a made-up installation."""
+"""Takes the pictures of the dashboard for the documentation, from an invented installation."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ WORKERS = 8
 BARE = "bare heap loop"
 SECONDS = 6.0
 LOAD = 1.1
-"""Work that arrives, over what the workers can do: a queue builds up."""
+"""The arriving work over the capacity of the workers: a queue builds up."""
 
 
 @click.command()
@@ -42,13 +42,13 @@ def main(documents: int, customers: int, rounds: int, child: str | None) -> None
         return
     figures: dict[str, list[tuple[float, float]]] = {BARE: [], "classic": [], "fair": []}
     for _ in range(rounds):
-        for name in (BARE, "classic", BARE, "fair", BARE):  # in turns, so that noise meets all
+        for name in (BARE, "classic", BARE, "fair", BARE):  # in turns, so that noise affects all
             figures[name].append(in_a_child(name, documents, customers))
     base = statistics.median(seconds for seconds, _ in figures[BARE])
     print(f"{documents:,} documents of {customers:,} customers, {WORKERS} workers")
     for name, values in figures.items():
-        seconds = statistics.median(each for each, _ in values)
-        memory = max(each for _, each in values)
+        seconds = statistics.median(second for second, _ in values)
+        memory = max(used for _, used in values)
         print(
             f"{name}: {seconds:.2f} s of CPU, {seconds / base:.1f} times the loop, "
             f"{seconds / documents * 1e6:.1f} µs a document, peak memory {memory:,.0f} MB"
@@ -76,7 +76,7 @@ def measure(name: str, arrivals: Sequence[Arrival]) -> tuple[float, float]:
 
 
 def trace(documents: int, customers: int) -> list[Arrival]:
-    """Customers at random, all of them equally often; the same at each run."""
+    """Random customers, all equally often; the same in each run."""
     chance = random.Random(18)
     names = [f"customer {number}" for number in range(customers)]
     between = SECONDS / WORKERS / LOAD

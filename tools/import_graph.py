@@ -2,7 +2,8 @@
 
 An edge that follows from others is left out: where cli imports app and app imports model, the edge
 from cli to model is not drawn. `--all` draws these too. `--write PAGE` puts the graph between the
-page's markers. Imports that import-linter is told to ignore are ignored here too.
+page's markers. As for import-linter, imports for types alone and those of `ignore_imports` do not
+count.
 """
 
 from __future__ import annotations
@@ -70,8 +71,16 @@ def ignored_imports() -> set[tuple[str, str]]:
 
 
 def imported(path: Path) -> Iterator[str]:
-    """The modules below fairlead that a file imports."""
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    """The modules below fairlead that a file imports at run time."""
+    tree = ast.parse(path.read_text("utf-8"))
+    for_types = {
+        node
+        for block in ast.walk(tree)
+        if isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING"
+        for statement in block.body
+        for node in ast.walk(statement)
+    }
+    for node in set(ast.walk(tree)) - for_types:
         modules: list[str] = []
         if isinstance(node, ast.Import):
             modules = [alias.name for alias in node.names]

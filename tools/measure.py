@@ -211,12 +211,12 @@ def _old_files() -> list[str]:
 
 
 def _classes(source: list[Module]) -> dict[str, list[str]]:
-    found = defaultdict(list)
+    places = defaultdict(list)
     for module in source:
         for node in ast.walk(module.tree):
             if isinstance(node, ast.ClassDef):
-                found[node.name].append(module.at(node))
-    return found
+                places[node.name].append(module.at(node))
+    return places
 
 
 def _old_classes(source: list[Module]) -> list[str]:
@@ -229,16 +229,16 @@ def _old_classes(source: list[Module]) -> list[str]:
 
 
 def _repeated_classes(source: list[Module]) -> list[str]:
-    found = sorted(_classes(source).items())
-    return [f"{name}: {', '.join(places)}" for name, places in found if len(places) > 1]
+    classes = sorted(_classes(source).items())
+    return [f"{name}: {', '.join(places)}" for name, places in classes if len(places) > 1]
 
 
 def _repeated_modules(source: list[Module]) -> list[str]:
-    found = defaultdict(list)
+    modules = defaultdict(list)
     for module in source:
-        found[module.path.stem].append(module.place)
-    found.pop("__init__", None)
-    return [f"{name}: {', '.join(p)}" for name, p in sorted(found.items()) if len(p) > 1]
+        modules[module.path.stem].append(module.place)
+    modules.pop("__init__", None)
+    return [f"{name}: {', '.join(p)}" for name, p in sorted(modules.items()) if len(p) > 1]
 
 
 # --- What is measured by running it, each in a process of its own ---
@@ -262,10 +262,10 @@ def _all(places: list[str] | None) -> tuple[str, ...]:
     return tuple(places or ())
 
 
-def _run_alone(what: str) -> Any:
+def _run_alone(measurement: str) -> Any:
     """What this script prints when it is asked for one measurement; None: it failed."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, __file__, "--trace", what, str(Path(folder) / "data")]
+        command = [sys.executable, __file__, "--trace", measurement, str(Path(folder) / "data")]
         result = subprocess.run(command, capture_output=True, text=True, check=False)
     if result.returncode:
         print(result.stderr, file=sys.stderr)
@@ -295,11 +295,11 @@ def trace_submit(data: str) -> list[str]:
 
 def _frames_below(frame: FrameType | None, top: CodeType) -> list[str]:
     """Down from `top`, or from the start of the thread where another one runs the rule."""
-    found: list[str] = []
+    frames: list[str] = []
     while frame is not None and frame.f_code is not top:
-        found.append(f"{_shown(frame.f_code.co_filename)} {frame.f_code.co_qualname}")
+        frames.append(f"{_shown(frame.f_code.co_filename)} {frame.f_code.co_qualname}")
         frame = frame.f_back
-    return found[::-1]
+    return frames[::-1]
 
 
 def _shown(path: str) -> str:
@@ -397,9 +397,9 @@ class UploadTrace:
 def main(words: list[str]) -> int:
     """Measure, print, and say whether the limits are kept."""
     if words[:1] == ["--trace"]:
-        what, data = words[1:]
-        found = trace_submit(data) if what == "submit" else UploadTrace(data).run()
-        print(json.dumps(found))
+        measurement, data = words[1:]
+        result = trace_submit(data) if measurement == "submit" else UploadTrace(data).run()
+        print(json.dumps(result))
         return 0
     unknown = set(words) - {"--check", "--verbose"}
     if unknown:

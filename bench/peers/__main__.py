@@ -59,9 +59,13 @@ def main(
     waiting_documents: int | None,
 ) -> None:
     """Compare Fairlead with other queues: no-op work, acknowledged after it."""
-    chosen = [each for each in choose(contestants(), only) if batch in (None, each.batch or batch)]
+    chosen = [
+        contestant
+        for contestant in choose(contestants(), only)
+        if batch in (None, contestant.batch or batch)
+    ]
     how = "One short round: a trial." if quick else f"Medians of {rounds} rounds."
-    durability = {each.name: each.durability for each in chosen}
+    durability = {contestant.name: contestant.durability for contestant in chosen}
 
     def show(rows: Sequence[Row]) -> None:
         if page is not None:
@@ -93,34 +97,42 @@ def main(
 
 
 def choose(all_of_them: Sequence[Contestant], only: str | None) -> list[Contestant]:
-    """Those that were named and whose server is installed."""
-    names = {each.name for each in all_of_them}
-    asked = set(only.split(",")) if only else names
-    if unknown := asked - names:
+    """The named contestants whose server is installed."""
+    names = {contestant.name for contestant in all_of_them}
+    chosen = set(only.split(",")) if only else names
+    if unknown := chosen - names:
         raise click.BadParameter(f"expected {', '.join(sorted(names))}; got {', '.join(unknown)}")
-    lacking = {each.server: package for each in all_of_them if (package := missing(each.server))}
-    for name in sorted(names & asked):
-        server = next(each.server for each in all_of_them if each.name == name)
+    lacking = {
+        contestant.server: package
+        for contestant in all_of_them
+        if (package := missing(contestant.server))
+    }
+    for name in sorted(names & chosen):
+        server = next(contestant.server for contestant in all_of_them if contestant.name == name)
         if server in lacking:
             say(f"{name} is skipped: its server is missing; install {lacking[server]}")
-    return [each for each in all_of_them if each.name in asked and each.server not in lacking]
+    return [
+        contestant
+        for contestant in all_of_them
+        if contestant.name in chosen and contestant.server not in lacking
+    ]
 
 
 def without_peers_that_cannot_be_installed(chosen: Sequence[Contestant]) -> list[Contestant]:
-    if any(each.is_peer for each in chosen):
+    if any(contestant.is_peer for contestant in chosen):
         try:
             environment.python()
         except subprocess.CalledProcessError as error:
             say(f"the peers are skipped: their installation failed: {error}")
-            return [each for each in chosen if not each.is_peer]
+            return [contestant for contestant in chosen if not contestant.is_peer]
     return list(chosen)
 
 
 def compare(
     servers: Servers, chosen: Sequence[Contestant], effort: Effort, rounds: int
 ) -> list[Row]:
-    """Medians over rounds in which each has its turn, so that noise meets all alike."""
-    figures: dict[Contestant, list[Figures]] = {each: [] for each in chosen}
+    """Medians over rounds in which each has its turn, so that noise affects all alike."""
+    figures: dict[Contestant, list[Figures]] = {contestant: [] for contestant in chosen}
     began = time.monotonic()
     for number in range(rounds):
         for contestant in chosen:
@@ -133,7 +145,7 @@ def compare(
                 say(str(error))
     if time.monotonic() - began > BUDGET:
         say("the time was over before the last round; some medians are of fewer rounds")
-    return [row_of(each, values) for each, values in figures.items() if values]
+    return [row_of(contestant, values) for contestant, values in figures.items() if values]
 
 
 def row_of(contestant: Contestant, values: Sequence[Figures]) -> Row:

@@ -1,4 +1,4 @@
-"""What is compared: names, batch sizes, numbers of documents, servers and durability."""
+"""The queues to compare: names, batch sizes, numbers of documents, servers and durability."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PERSISTENT = "RabbitMQ durable queue, persistent messages, no publisher confirms
 
 BATCHES = (50, 10, 1)
 DOCUMENTS = {50: 24_000, 10: 10_000, 1: 2_400, 500: 60_000}
-"""By batch size: some seconds of work for the quickest."""
+"""Documents by batch size: some seconds of work for the fastest."""
 
 BY_ALL = frozenset(
     {
@@ -23,7 +23,7 @@ BY_ALL = frozenset(
         *("fairlead-sqlite-classic", "fairlead-sqlite-fair"),
     }
 )
-"""Fairlead's names that are measured with all batch sizes, not only with the largest."""
+"""The rows of Fairlead that are measured with all batch sizes, not only the largest."""
 
 
 @dataclass(frozen=True)

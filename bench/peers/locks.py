@@ -1,4 +1,4 @@
-"""What PostgreSQL's backends wait for while processes submit for different customers."""
+"""Samples the wait events of PostgreSQL while processes submit for different customers."""
 
 from __future__ import annotations
 

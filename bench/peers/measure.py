@@ -178,8 +178,8 @@ class Program:
                 yield processes
             except BenchFailed as error:
                 log.seek(0)
-                said = log.read().decode("utf-8", "replace")[-4_000:]
-                raise BenchFailed(f"{self._contestant.name}: {error}:\n{said}") from None
+                output = log.read().decode("utf-8", "replace")[-4_000:]
+                raise BenchFailed(f"{self._contestant.name}: {error}:\n{output}") from None
             finally:
                 for process in processes:
                     with suppress(ProcessLookupError):  # what is left of its queue is dropped
@@ -214,7 +214,7 @@ def wait_for_start(
 ) -> None:
     deadline = time.monotonic() + SLOWEST_START
     while counts.processes() < expected:
-        if time.monotonic() > deadline or any(each.poll() is not None for each in processes):
+        if time.monotonic() > deadline or any(process.poll() is not None for process in processes):
             raise BenchFailed(f"{counts.processes()} of {expected} worker processes began")
         time.sleep(POLL)
     counts.start()

@@ -17,11 +17,11 @@ MARKS = ("<!-- begin: bench.peers --page -->\n", "<!-- end: bench.peers --page -
 def write_page(
     path: Path, rows: Sequence[Result], durability: Mapping[str, str], processes: int, how: str
 ) -> None:
-    """Replace what is between the marks by the date, the machine and the table."""
+    """Replace the text between the marks by the date, the machine and the table."""
     begin, end = MARKS
-    before, found, rest = path.read_text("utf-8").partition(begin)
-    _, found_end, after = rest.partition(end)
-    if not found or not found_end:
+    before, has_begin, rest = path.read_text("utf-8").partition(begin)
+    _, has_end, after = rest.partition(end)
+    if not has_begin or not has_end:
         raise ValueError(f"expected the marks {begin.strip()!r} and {end!r} in {path.name}")
     lines = [f"{datetime.now(UTC):%Y-%m-%d}, {machine()}. {how}", ""]
     lines += table(rows, durability, processes)

@@ -81,7 +81,7 @@ def drop_database(server: Postgres, name: str) -> None:
 
 
 def tidy(server: Postgres, url: str) -> None:
-    """Do now what the server would do beside the measurement."""
+    """Run the server's maintenance now, not during the measurement."""
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("VACUUM (ANALYZE)")
     with server.as_superuser() as connection:

@@ -32,7 +32,7 @@ def opened(url: str, policy: str) -> Store:
 def short_documents(first: int, number: int) -> tuple[NewDocument, ...]:
     """Documents whose content is their payload, kept in the store itself."""
     now = time.time()
-    contents = [payload(each).encode() for each in range(first, first + number)]
+    contents = [payload(index).encode() for index in range(first, first + number)]
     return tuple(
         NewDocument(
             new_id(now), "id.txt", len(content), sha256(content).hexdigest(), content=content
@@ -62,10 +62,10 @@ def submissions(first: int, number: int, customers: int) -> list[Submission]:
             Submission(f"customer {first + position}", (document,))
             for position, document in enumerate(documents)
         ]
-    each = -(-number // customers)
+    per_customer = -(-number // customers)
     return [
-        Submission(f"customer {start // each}", documents[start : start + each])
-        for start in range(0, number, each)
+        Submission(f"customer {start // per_customer}", documents[start : start + per_customer])
+        for start in range(0, number, per_customer)
     ]
 
 

@@ -39,7 +39,7 @@ def table(rows: Sequence[Result], durability: Mapping[str, str], processes: int)
 def ratios(row: Result, rows: Sequence[Result]) -> tuple[str, str]:
     name = "pgqueuer-submit" if row.name.endswith("-submit") else "pgqueuer"
     wanted = [(name, row.batch), (name, 50)]
-    by_key = {(each.name, each.batch): each for each in rows}
+    by_key = {(other.name, other.batch): other for other in rows}
     base = next((by_key[key] for key in wanted if key in by_key), None)
     if base is None:
         return "", ""

@@ -1,4 +1,4 @@
-"""What a claim costs with very many documents waiting, and behind those that may not start."""
+"""Measures claims with very many documents waiting, and behind documents that may not start."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ class Case(NamedTuple):
 
 
 def main(servers: Servers, documents: int, names: Sequence[str]) -> None:
-    """For each store and policy that was named, or for classic on both."""
+    """Measure the named stores and policies; by default classic on both stores."""
     for contestant in contestants():
-        asked = contestant.name in (names or USUAL) and contestant.batch == BATCH
-        if asked and not contestant.is_peer and not missing(contestant.server):
+        is_chosen = contestant.name in (names or USUAL) and contestant.batch == BATCH
+        if is_chosen and not contestant.is_peer and not missing(contestant.server):
             compare(servers, contestant, documents)
 
 
@@ -122,16 +122,16 @@ def fill_held(store: Store, documents: int) -> None:
 def fill_evenly(
     store: Store, documents: int, prefix: str = "customer", pipeline: str = DEFAULT_PIPELINE
 ) -> None:
-    """First one document of each customer in turns, as the few have them; then the others."""
+    """First some documents of each customer in turns, as with few documents, then the others."""
     turns = min(documents // CUSTOMERS, 5)
     for _ in range(turns):
         for first in range(0, CUSTOMERS, AT_ONCE):
             names = [f"{prefix} {first + number}" for number in range(AT_ONCE)]
             submit_one_each(store, names, pipeline)
-    each = documents // CUSTOMERS - turns
+    per_customer = documents // CUSTOMERS - turns
     for number in range(CUSTOMERS):
-        for first in range(0, each, AT_ONCE):
-            some = in_pipeline(pipeline, short_documents(first, min(AT_ONCE, each - first)))
+        for first in range(0, per_customer, AT_ONCE):
+            some = in_pipeline(pipeline, short_documents(first, min(AT_ONCE, per_customer - first)))
             store.submit(Submission(f"{prefix} {number}", some))
 
 
@@ -149,7 +149,7 @@ def submit_one_each(
 
 
 def measure(case: Case) -> Cost:
-    """Claims of 50 and their finish; what was taken is submitted anew, so that as many wait."""
+    """Claims of 50 and their finish; as many documents are submitted again afterwards."""
     began = spent(case)
     batches = [case.store.claim_for(["bench"] * BATCH) for _ in range(CLAIMS_A_ROUND)]
     claimed = spent(case)

@@ -1,4 +1,4 @@
-"""What other programs read in the same documents: LibreOffice, and pdftotext for PDFs."""
+"""The texts that other programs read in the same documents: LibreOffice, pdftotext for PDFs."""
 
 from __future__ import annotations
 
@@ -46,21 +46,21 @@ def references(paths: Sequence[Path], work: Path) -> dict[Path, Reference]:
     without one, they are lines of at least three cells, two or more below each other.
     """
     lacking = missing()
-    found: dict[Path, Reference] = {}
+    by_path: dict[Path, Reference] = {}
     if "soffice" not in lacking:
         for path, page in _converted(_having(paths, TEXTS_AND_SHEETS), "html", work):
-            found[path] = _of_html(page)
+            by_path[path] = _of_html(page)
     if "pdftotext" in lacking:
-        return found
+        return by_path
     if "soffice" not in lacking:
         for path, pdf in _converted(_having(paths, SLIDES), "pdf", work):
-            found[path] = Reference(words(_pdf_text(pdf)), None)
-    sources = {path.stem: path for path in found}
+            by_path[path] = Reference(words(_pdf_text(pdf)), None)
+    sources = {path.stem: path for path in by_path}
     for path in _having(paths, {"pdf"}):
-        source = found[sources[path.stem]] if path.stem in sources else None
+        source = by_path[sources[path.stem]] if path.stem in sources else None
         known = source.rows if source else _aligned_rows(_pdf_text(path, "-layout"))
-        found[path] = Reference(words(_pdf_text(path)), known)
-    return found
+        by_path[path] = Reference(words(_pdf_text(path)), known)
+    return by_path
 
 
 def _having(paths: Iterable[Path], suffixes: set[str]) -> list[Path]:
@@ -133,8 +133,8 @@ def _pdf_text(path: Path, *options: str) -> str:
 def _aligned_rows(text: str) -> list[Row]:
     """Return lines of at least three cells, two or more below each other."""
     lines = [WIDE_SPACE.split(line.strip()) for line in text.split("\n") if line.strip()]
-    found: list[Row] = []
+    aligned: list[Row] = []
     for wide, group in groupby(lines, key=lambda cells: len(cells) > 2):
         together = rows(group) if wide else []
-        found += together if len(together) > 1 else []
-    return found
+        aligned += together if len(together) > 1 else []
+    return aligned

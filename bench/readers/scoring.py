@@ -26,7 +26,7 @@ def row(cells: Iterable[str]) -> Row:
 
 def rows(all_cells: Iterable[Iterable[str]]) -> list[Row]:
     """Return the rows with at least two cells."""
-    return [found for cells in all_cells if len(found := row(cells)) > 1]
+    return [texts for cells in all_cells if len(texts := row(cells)) > 1]
 
 
 def markdown_rows(markdown: str) -> list[Row]:
@@ -54,17 +54,17 @@ class Score:
         self.seconds.append(seconds)
 
     def add_words(self, text: str, reference: Counter[str]) -> None:
-        found = words(text)
-        common = (found & reference).total()
+        extracted = words(text)
+        common = (extracted & reference).total()
         if reference:
             self.recalls.append(common / reference.total())
-            self.precisions.append(common / max(1, found.total()))
+            self.precisions.append(common / max(1, extracted.total()))
 
     def add_rows(self, markdown: str, reference: list[Row]) -> None:
-        found = markdown_rows(markdown)
+        extracted = markdown_rows(markdown)
         self.rows += len(reference)
-        self.rows_kept += (Counter(found) & Counter(reference)).total()
-        self.false_tables += bool(found and not reference)
+        self.rows_kept += (Counter(extracted) & Counter(reference)).total()
+        self.false_tables += bool(extracted and not reference)
 
     def cells(self) -> list[str]:
         """Return recall, precision, rows kept, false tables and time, each as text."""

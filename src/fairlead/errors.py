@@ -9,7 +9,7 @@ FairleadError
 │   ├── InvalidTrace
 │   ├── InvalidWebhook
 │   ├── InvalidStep            a function that cannot be a step, or cannot be imported
-│   ├── InvalidResult          a step returned what is not a result
+│   ├── InvalidResult          a step returned something else than a result
 │   ├── InvalidCursor
 │   └── MissingExtra           a library of an optional extra is not installed
 ├── Refused                    a submission was not accepted; nothing of it was stored
@@ -22,7 +22,7 @@ FairleadError
 │   │   ├── PendingCapReached
 │   │   ├── DailyBytesReached
 │   │   └── TooManyRequests    over HTTP only
-│   ├── CustomerBlocked        an operator refuses its new documents, with a reason
+│   ├── CustomerBlocked        an operator has blocked the customer, with a reason
 │   ├── UnknownBatch
 │   ├── BatchEnded             none of its documents is pending any more
 │   ├── IdempotencyConflict
@@ -34,7 +34,7 @@ FairleadError
 ├── UnknownKey
 ├── InvalidTransition          the document's state does not allow the action
 ├── NotReady                   the document has no text (yet)
-├── JobLost                    the job of a pulled step is held no more
+├── JobLost                    the job of a pulled step was cancelled or requeued
 ├── CustomerExists
 ├── Unauthorized               no valid API key
 ├── NotAllowed                 the API key does not permit this
@@ -46,6 +46,7 @@ FairleadError
 └── DataError                  the data folder or its disk cannot be used
     ├── NoDataFolder
     ├── NewerData
+    ├── OtherSchema            the database has the tables of another version
     ├── DamagedData
     ├── DataInUse
     ├── TargetNotEmpty         the target of a migration already has data
@@ -58,17 +59,19 @@ FairleadError
             └── FilesUnreachable   the folder or object storage of the documents is absent
 
 Each message is one sentence that says what was expected, what came, and what to do next. Each class
-has a `code` of its own, which never changes, and a `title`, which does not depend on the case at
-hand. `problem` is the end of the problem type over HTTP, and `status` its HTTP status; both are
-inherited. A class that sets `problem` also gives that problem its title.
+has its own `code`, which never changes, and a `title`, which is the same for all its messages.
+`problem` is the end of the problem type over HTTP, and `status` its HTTP status; subclasses inherit
+both. A class that sets `problem` also gives that problem its title.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 TYPE_PREFIX = "urn:fairlead:problem:"
-"""What the `type` of every problem over HTTP begins with."""
+"""The beginning of the `type` of every problem over HTTP."""
 
 
 class Message(str):
@@ -83,7 +86,7 @@ class Message(str):
 
     def __new__(cls, template: str, /, *, hint: str | None = None, **params: Any) -> Message:
         """Fill the template: numbers with thousands separators, lists joined."""
-        text = template.format(**{name: _shown(value) for name, value in params.items()})
+        text = template.format(**{name: _formatted(value) for name, value in params.items()})
         message = super().__new__(cls, text if hint is None else f"{text}; {hint}")
         message.template, message.params = template, params
         return message
@@ -93,11 +96,11 @@ class Message(str):
         return Message(self.template, **self.params)
 
 
-def _shown(value: object) -> str:
+def _formatted(value: object) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
     if isinstance(value, list):
-        return "; ".join(map(_shown, value))
+        return "; ".join(map(_formatted, value))
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
@@ -109,12 +112,12 @@ class FairleadError(Exception):
     status = 500
     title = "Internal error"
     retry_after: float | None = None
-    """Seconds after which a server suggests to retry."""
+    """Seconds after which to retry, if the server named them."""
     idempotency_key: str | None = None
     """The key of a submission that failed: resubmitting with it creates no duplicates."""
 
     def __init_subclass__(cls, **attributes: Any) -> None:
-        """Take the class's `code`, `title`, `problem`, `status` … from its first line."""
+        """Set `code`, `title`, `problem`, `status` … from the arguments of the class statement."""
         super().__init_subclass__()
         for name, value in attributes.items():
             setattr(cls, name, value)
@@ -155,7 +158,7 @@ class InvalidStep(UsageError, code="invalid-step", title="Invalid step"):
 
 
 class InvalidResult(UsageError, code="invalid-result", title="Invalid result of a step"):
-    """A step returned what is not a result."""
+    """A step returned something else than a result."""
 
 
 class InvalidCursor(
@@ -166,6 +169,17 @@ class InvalidCursor(
 
 class MissingExtra(UsageError, code="missing-extra", title="Missing library"):
     """A library of an optional extra is not installed."""
+
+
+@contextmanager
+def needs_extra(name: str) -> Iterator[None]:
+    """Imports in this block need an optional extra; raises MissingExtra where it is absent."""
+    try:
+        yield
+    except ImportError as error:
+        raise MissingExtra(
+            f"the library {error.name} is missing; install it: pip install 'fairlead[{name}]'"
+        ) from None
 
 
 class Refused(

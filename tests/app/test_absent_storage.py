@@ -60,7 +60,7 @@ def test_two_first_uploads_write_the_marker_at_the_same_time(
     with monkeypatch.context() as patch, ThreadPoolExecutor(2) as pool:
         patch.setattr(os, "fsync", fsync_together)
         submissions = [pool.submit(fairlead.files.check) for _ in range(2)]
-    assert [each.exception() for each in submissions] == [None, None]
+    assert [submission.exception() for submission in submissions] == [None, None]
 
 
 @pytest.mark.services

@@ -6,8 +6,8 @@ from typing import Any, cast
 
 import pytest
 
-from fairlead.app.customers import Customers, NextPlace, reset_time
-from fairlead.app.keys import Keys
+from fairlead.app.customers import EmbeddedCustomers, NextPlace, reset_time
+from fairlead.app.keys import EmbeddedKeys
 from fairlead.config.data_folder import DataFolder
 from fairlead.config.settings import Settings
 from fairlead.errors import UnknownCustomer
@@ -21,7 +21,7 @@ NOW = 1_800_000_000.0
 
 
 class Records:
-    """What `Customers` asks a store for."""
+    """What `EmbeddedCustomers` asks a store for."""
 
     def __init__(self, record: CustomerRecord, policy: PolicyName) -> None:
         self._record = record
@@ -57,13 +57,13 @@ def record(**changes: Any) -> CustomerRecord:
     return CustomerRecord(**(usual | changes))
 
 
-def customers(found: CustomerRecord, policy: PolicyName) -> Customers:
+def customers(stored: CustomerRecord, policy: PolicyName) -> EmbeddedCustomers:
     def nothing_waits(_id: str) -> Explanation:
         raise AssertionError("no document is asked about")
 
-    store = cast("Store", Records(found, policy))
-    keys = Keys(store, cast("DataFolder", None), None)
-    return Customers(
+    store = cast("Store", Records(stored, policy))
+    keys = EmbeddedKeys(store, cast("DataFolder", None), None)
+    return EmbeddedCustomers(
         *(store, Rules, None),
         keys=keys,
         settings=Settings,
@@ -79,11 +79,11 @@ def standing(had_lately: float, **changes: Any) -> Standing:
 
 @pytest.mark.parametrize("policy", ["classic", "fair"])
 def test_a_plain_name_is_as_good_as_a_record(policy: PolicyName) -> None:
-    found = record(standing=standing(54.0))
-    group = customers(found, policy)
-    assert group.rule("acme").label == group.rule(found).label
-    assert group.next_place("acme") == group.next_place(found)
-    assert group.view("acme") == group.view(found) == group.show("acme") == group.list()[0]
+    stored = record(standing=standing(54.0))
+    group = customers(stored, policy)
+    assert group.rule("acme").label == group.rule(stored).label
+    assert group.next_place("acme") == group.next_place(stored)
+    assert group.view("acme") == group.view(stored) == group.show("acme") == group.list()[0]
     with pytest.raises(UnknownCustomer):
         group.next_place("nobody")
 

@@ -59,9 +59,9 @@ def test_somebody_who_only_looks_does_not_keep_a_server_out(
     look = folder.server_pid
 
     def look_and_let_go() -> int | None:
-        found = look()
+        result = look()
         fcntl.flock(looker, fcntl.LOCK_UN)
-        return found
+        return result
 
     monkeypatch.setattr(folder, "server_pid", look_and_let_go)
     with folder.as_server():

@@ -20,7 +20,7 @@ def fairlead(tmp_path: Path) -> Iterator[Fairlead]:
 
 
 def test_everything_goes_and_usage_stays_as_numbers(fairlead: Fairlead) -> None:
-    kept = add_done(fairlead, "bolt", ["other"])[0]
+    other = add_done(fairlead, "bolt", ["other"])[0]
     add_done(fairlead, "acme", ["a secret text"])
     add_failed(fairlead, "acme")
     fairlead.submit_many("acme", [b"waits", b"x" * 100_000], idempotency_key="k")
@@ -31,7 +31,7 @@ def test_everything_goes_and_usage_stays_as_numbers(fairlead: Fairlead) -> None:
         fairlead.customers.show("acme")
     with pytest.raises(UnknownKey):
         fairlead.store.key(key.id)
-    assert [document.id for document in fairlead.documents()] == [kept.id]
+    assert [document.id for document in fairlead.documents()] == [other.id]
     files = [path for path in fairlead.folder.files.rglob("*") if path.stat().st_size > 50_000]
     assert files == []
     events = list(fairlead.events(after=0, follow=False))

@@ -44,14 +44,16 @@ def test_the_settings_file_switches_a_live_queue(data: Path) -> None:
         newcomer = fairlead.submit("globex", b"x")
         assert fairlead.queue.policy() == newcomer.policy.partition("/")[0] == "fair"
         assert newcomer.policy == "fair/2"
-        kept = [fairlead.document(each.id) for each in documents]
-        assert {each.policy for each in kept} == {"classic/1"}, "by which they were checked"
+        documents_now = [fairlead.document(document.id) for document in documents]
+        assert {document.policy for document in documents_now} == {"classic/1"}, (
+            "by which they were checked"
+        )
         (data / "fairlead.toml").write_text('policy = "classic"\n')
         fairlead.submit("globex", b"x")
-        again = [fairlead.document(each.id) for each in documents]
-        assert [each.count for each in again] == [-n for n in range(8)]
+        again = [fairlead.document(document.id) for document in documents]
+        assert [document.count for document in again] == [-n for n in range(8)]
         fairlead.run_until_idle(workers=1)
-        assert all(fairlead.document(each.id).state == "done" for each in documents)
+        assert all(fairlead.document(document.id).state == "done" for document in documents)
 
 
 @pytest.mark.services
@@ -61,7 +63,7 @@ def test_a_worker_switches_without_any_submission(data: Path) -> None:
     with Fairlead(data, settings={"policy": "fair"}) as fairlead:
         fairlead.run_until_idle(workers=1)
         switched = [e for e in fairlead.store.events() if e.kind is EventKind.POLICY_SWITCHED]
-        assert [each.data["documents"] for each in switched] == [3]
+        assert [event.data["documents"] for event in switched] == [3]
 
 
 def test_the_policy_stays_where_nobody_names_one(data: Path) -> None:
@@ -99,17 +101,17 @@ def test_fair_is_explained(data: Path, run: Run) -> None:
     with Fairlead(data) as fairlead:
         large = fairlead.submit_many("large", [b"x"] * 4)
         small = fairlead.submit("small", b"x")
-    said = as_json(run("docs", "why", large[3].id, "--json"))
-    codes = [each["code"] for each in said["reasons"]]
+    explanation = as_json(run("docs", "why", large[3].id, "--json"))
+    codes = [reason["code"] for reason in explanation["reasons"]]
     assert codes == ["work-before", "ahead", "costs", "little-lately-first"]
-    assert said["ahead"]["own_documents"] == 3
-    assert said["ahead"]["most"] == [{"customer": "small", "documents": 1}]
-    assert said["ahead"]["seconds"] == pytest.approx(4 * large[0].estimate, abs=0.001)
+    assert explanation["ahead"]["own_documents"] == 3
+    assert explanation["ahead"]["most"] == [{"customer": "small", "documents": 1}]
+    assert explanation["ahead"]["seconds"] == pytest.approx(4 * large[0].estimate, abs=0.001)
     words = run("docs", "why", large[3].id).stdout
     assert "worth of work done lately or waiting" in words
     assert "customers with documents before it: small (1)" in words
     first = as_json(run("docs", "why", small.id, "--json"))["reasons"]
-    codes = [each["code"] for each in first]
+    codes = [reason["code"] for reason in first]
     assert codes == ["no-work-before", "ahead", "costs", "little-lately"]
 
 
@@ -123,11 +125,11 @@ def test_weights_and_accounts_are_set_and_shown(data: Path, run: Run) -> None:
     assert (shown["account"], shown["weight"]) == ("acme", 2.5)
     run("customers", "set", "rome", "--account", "acme")
     listed = as_json(run("customers", "list", "--json"))
-    assert [(each["account"], each["weight"]) for each in listed["customers"]] == [
+    assert [(customer["account"], customer["weight"]) for customer in listed["customers"]] == [
         ("acme", 2.5),
         ("acme", 2.5),
     ]
-    assert [each["name"] for each in listed["fairness"]["accounts"]] == ["acme"]
+    assert [account["name"] for account in listed["fairness"]["accounts"]] == ["acme"]
     table = run("customers", "list")
     assert "acme" in table.stdout
     assert "fairness: policy fair" in table.stderr
@@ -154,23 +156,25 @@ def test_the_name_of_an_account_is_checked(data: Path) -> None:
 def test_the_doctor_and_the_settings_tell_of_the_policy(data: Path, run: Run) -> None:
     with Fairlead(data, settings={"policy": "fair"}) as fairlead:
         fairlead.submit("acme", b"x")
-    said = as_json(run("doctor", "--json"))["findings"]
-    assert any("fairness: policy fair" in each["what"] for each in said)
-    shown = {each["name"]: each for each in as_json(run("config", "show", "--json"))["settings"]}
+    findings = as_json(run("doctor", "--json"))["findings"]
+    assert any("fairness: policy fair" in finding["what"] for finding in findings)
+    shown = {
+        setting["name"]: setting for setting in as_json(run("config", "show", "--json"))["settings"]
+    }
     assert (shown["policy"]["value"], shown["policy"]["source"]) == ("fair", "data folder")
 
 
 def test_the_fairness_figures_are_numbers_in_python(data: Path) -> None:
     with Fairlead(data, settings={"policy": "fair"}) as fairlead:
         fairlead.submit("acme", b"x")
-        found = fairlead.queue.fairness()
-        assert (found.policy, found.workers, found.waiting_customers) == ("fair", 0, 1)
-        assert [each.name for each in found.accounts] == ["acme"]
-        assert found.most_overdue is not None
-        assert found.most_overdue.customer == "acme"
-        assert found.start_bound is None  # nobody works
-        assert found.newcomer_bound is None
-        (share,) = found.accounts
+        fairness = fairlead.queue.fairness()
+        assert (fairness.policy, fairness.workers, fairness.waiting_customers) == ("fair", 0, 1)
+        assert [account.name for account in fairness.accounts] == ["acme"]
+        assert fairness.most_overdue is not None
+        assert fairness.most_overdue.customer == "acme"
+        assert fairness.start_bound is None  # nobody works
+        assert fairness.newcomer_bound is None
+        (share,) = fairness.accounts
         assert (share.had_lately, share.behind, share.waiting) == (0.0, 0.0, 1)
 
 
@@ -178,8 +182,8 @@ def test_the_command_line_shows_and_switches_the_policy(data: Path, run: Run) ->
     with Fairlead(data) as fairlead:
         fairlead.submit_many("acme", [b"x"] * 5)
     assert run("policy", "show").stdout == "classic\n"
-    said = run("policy", "use", "fair").stdout
-    assert said.startswith(
+    output = run("policy", "use", "fair").stdout
+    assert output.startswith(
         "the policy is now fair (was classic); 5 waiting documents of 1 customer"
     )
     assert as_json(run("policy", "show", "--json")) == {"policy": "fair"}

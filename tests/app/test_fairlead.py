@@ -73,7 +73,7 @@ def test_bytes_that_changed_on_disk_are_not_passed_off_as_the_document(tmp_path:
         with pytest.raises(DamagedData, match="is missing"):
             fairlead.original(gone.id)
         fairlead.run_until_idle(workers=1)
-        assert {fairlead.document(each.id).error for each in (changed, gone)} == {"corrupt"}
+        assert {fairlead.document(document.id).error for document in (changed, gone)} == {"corrupt"}
 
 
 @pytest.mark.services
@@ -81,15 +81,15 @@ def test_bytes_that_changed_in_the_store_are_not_passed_off_as_the_document(tmp_
     with Fairlead(tmp_path, settings={"retry_delay": 0.01}) as fairlead:
         changed = fairlead.submit("acme", b"the true bytes")
         gone = fairlead.submit("acme", b"soon gone")
-        alter(fairlead, "UPDATE contents SET content = x'00' WHERE document = 1")
-        alter(fairlead, "DELETE FROM contents WHERE document = 2")
+        alter(fairlead, "UPDATE originals SET content = x'00' WHERE document = 1")
+        alter(fairlead, "DELETE FROM originals WHERE document = 2")
         with pytest.raises(DamagedData, match="differs from what was stored"):
             fairlead.original(changed.id)
         with pytest.raises(DamagedData, match="is missing"):
             fairlead.original(gone.id)
         assert fairlead.store.problems() == ["1 originals have no document, or another length"]
         fairlead.run_until_idle(workers=1)
-        assert {fairlead.document(each.id).error for each in (changed, gone)} == {"corrupt"}
+        assert {fairlead.document(document.id).error for document in (changed, gone)} == {"corrupt"}
 
 
 def alter(fairlead: Fairlead, statement: str) -> None:
@@ -102,7 +102,7 @@ def test_short_documents_that_are_files_are_found_as_before(tmp_path: Path) -> N
     """So they are where an older Fairlead accepted them."""
     with Fairlead(tmp_path) as fairlead:
         document = fairlead.submit("acme", b"of old")
-        alter(fairlead, "DELETE FROM contents")
+        alter(fairlead, "DELETE FROM originals")
         LocalBlobs(tmp_path / "files").put_all([(document.id, b"of old")])
         assert fairlead.original(document.id) == b"of old"
         assert fairlead.contents.path(document).read_bytes() == b"of old"
@@ -165,7 +165,7 @@ def test_whoever_waits_in_a_thread_is_told_while_the_work_goes_on(tmp_path: Path
         documents = fairlead.submit_many("acme", [(b"x", f"{n}.txt") for n in range(20)])
         waiting = threading.Thread(
             target=fairlead.wait,
-            args=[[each.id for each in documents]],
+            args=[[document.id for document in documents]],
             kwargs={"on_progress": left.append},
         )
         waiting.start()
@@ -196,8 +196,10 @@ def test_who_deletes_again_takes_nothing_of_the_reserve(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Fairlead(tmp_path) as fairlead:
-        gone, here = (fairlead.submit("acme", each, name="a.txt") for each in (b"one", b"two"))
-        fairlead.folder.reserve.lay()
+        gone, here = (
+            fairlead.submit("acme", content, name="a.txt") for content in (b"one", b"two")
+        )
+        fairlead.folder.reserve.fill()
         whole = (tmp_path / "reserve").stat().st_size
         fairlead.delete(gone.id)
 
@@ -216,17 +218,19 @@ def test_fairlead_is_an_installation(tmp_path: Path) -> None:
     with Fairlead(tmp_path) as fairlead:
         installation: Installation = fairlead  # type checkers compare all signatures
         document = installation.submit(source=b"x", customer="acme", name="x.txt")
-        assert [each.id for each in installation.documents(customer="acme")] == [document.id]
-        assert [each.name for each in installation.queue.overview()[0]] == ["acme"]
+        assert [listed.id for listed in installation.documents(customer="acme")] == [document.id]
+        assert [customer.name for customer in installation.queue.overview()[0]] == ["acme"]
 
 
 def test_a_page_of_documents_iterates_over_all_of_them(tmp_path: Path) -> None:
     with Fairlead(tmp_path) as fairlead:
-        ids = [each.id for each in fairlead.submit_many("acme", [b"a", b"b", b"c", b"d", b"e"])]
+        ids = [
+            document.id for document in fairlead.submit_many("acme", [b"a", b"b", b"c", b"d", b"e"])
+        ]
         page = fairlead.documents(limit=2)
-        assert [each.id for each in page.items] == ids[:2:-1]
+        assert [document.id for document in page.items] == ids[:2:-1]
         assert page.next == ids[3]
-        assert [each.id for each in page] == ids[::-1]
+        assert [document.id for document in page] == ids[::-1]
         assert fairlead.documents(cursor=ids[1]).next is None
 
 
@@ -238,7 +242,7 @@ def test_wait_returns_the_documents_or_times_out(tmp_path: Path) -> None:
         fairlead.cancel(first.id)
         assert fairlead.wait(first).state == "cancelled"
         fairlead.delete(second.id)
-        assert [each.id for each in fairlead.wait([second.id, first.id])] == [first.id]
+        assert [document.id for document in fairlead.wait([second.id, first.id])] == [first.id]
         with pytest.raises(UnknownDocument):
             fairlead.wait(second.id)
 
@@ -261,7 +265,7 @@ def test_a_download_is_the_original(tmp_path: Path) -> None:
         document = fairlead.submit("acme", b"x" * SHORT_BYTES * 2)
         fairlead.download(document.id, tmp_path / "copy")
         assert (tmp_path / "copy").read_bytes() == fairlead.original(document.id)
-        assert [each.name for each in tmp_path.glob(".*")] == []
+        assert [path.name for path in tmp_path.glob(".*")] == []
         with pytest.raises(UsageError, match="path of a file"):
             fairlead.download(document.id, "/")
 
@@ -270,4 +274,4 @@ def test_the_audit_record_names_the_actor_of_the_installation(tmp_path: Path) ->
     with Fairlead(tmp_path, actor="script") as fairlead:
         fairlead.customers.add("acme")
         fairlead.customers.pause("acme", by="anna")
-        assert [each.actor for each in fairlead.store.audit()] == ["anna", "script"]
+        assert [event.actor for event in fairlead.store.audit()] == ["anna", "script"]

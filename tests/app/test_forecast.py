@@ -28,10 +28,10 @@ def test_a_waiting_document_has_a_forecast_in_times(tmp_path: Path, policy: str)
     fairlead, last = waiting(tmp_path)
     with fairlead:
         fairlead.queue.use_policy(policy)
-        found = fairlead.why(last).forecast
-        assert found is not None
-        assert fairlead.store.now() <= found.low <= found.expected <= found.high
-        assert found.high > found.low
+        forecast = fairlead.why(last).forecast
+        assert forecast is not None
+        assert fairlead.store.now() <= forecast.low <= forecast.expected <= forecast.high
+        assert forecast.high > forecast.low
         running = fairlead.documents(state="processing").items[0]
         assert fairlead.why(running.id).forecast is None
 
@@ -53,16 +53,16 @@ def test_why_says_it_in_the_language_of_the_environment(tmp_path: Path) -> None:
         fairlead.store.claim("worker")
     command = ["docs", "why", documents[-1].id, "--data", str(tmp_path)]
 
-    def said(*options: str, **environment: str) -> str:
+    def why(*options: str, **environment: str) -> str:
         return CliRunner().invoke(main, [*command, *options], env=environment).stdout
 
-    assert "expected to start" in said()
-    assert "davor: 3 Dokumente desselben Kunden" in said(LC_ALL="de_AT.UTF-8")
-    assert "Beginn" in said(LC_ALL="de_AT.UTF-8")
-    assert "przed nim: 3 dokumenty" in said(LC_ALL="de_AT.UTF-8", FAIRLEAD_LANGUAGE="pl")
-    shown = json.loads(said("--json", LC_ALL="de_AT.UTF-8"))
+    assert "expected to start" in why()
+    assert "davor: 3 Dokumente desselben Kunden" in why(LC_ALL="de_AT.UTF-8")
+    assert "Beginn" in why(LC_ALL="de_AT.UTF-8")
+    assert "przed nim: 3 dokumenty" in why(LC_ALL="de_AT.UTF-8", FAIRLEAD_LANGUAGE="pl")
+    shown = json.loads(why("--json", LC_ALL="de_AT.UTF-8"))
     assert set(shown["forecast"]) == {"expected", "low", "high"}
-    assert "before it" in " ".join(each["words"] for each in shown["reasons"])
+    assert "before it" in " ".join(reason["words"] for reason in shown["reasons"])
     refused = CliRunner().invoke(main, command, env={"FAIRLEAD_LANGUAGE": "klingon"})
     assert refused.exit_code == 2
     assert "en, es, pt, pl, de" in refused.stderr

@@ -16,7 +16,7 @@ VECTORS = Path(__file__).parents[1] / "vectors" / "classic.csv"
 def cases() -> dict[str, list[dict[str, str]]]:
     with VECTORS.open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
-    return {case: list(found) for case, found in groupby(rows, lambda row: row["case"])}
+    return {case: list(case_rows) for case, case_rows in groupby(rows, lambda row: row["case"])}
 
 
 @pytest.mark.parametrize("case", cases())
@@ -24,9 +24,9 @@ def test_counts_and_priorities_are_exact(case: str, tmp_path: Path) -> None:
     rows = cases()[case]
     now = [0.0]
     with Fairlead(tmp_path, clock=lambda: now[0]) as fairlead:
-        found = []
+        results = []
         for row in rows:
             now[0] = float(row["at"])
             document = fairlead.submit(row["customer"], b"x", name="x.txt")
-            found.append((str(document.count), str(document.priority)))
-    assert found == [(row["count"], row["priority"]) for row in rows]
+            results.append((str(document.count), str(document.priority)))
+    assert results == [(row["count"], row["priority"]) for row in rows]

@@ -91,7 +91,7 @@ def test_bad_pipelines_are_refused_with_what_would_be_right(
 def test_the_environment_has_pipelines_as_json(tmp_path: Path) -> None:
     environment = {"FAIRLEAD_PIPELINES": json.dumps({"orders": {"steps": ["orders:take"]}})}
     pipelines = Sources(tmp_path, environment=environment).settings().pipelines
-    assert [each.name for each in pipelines] == ["default", "orders"]
+    assert [pipeline.name for pipeline in pipelines] == ["default", "orders"]
 
 
 def test_the_call_sets_the_outputs_of_the_default_pipeline_only(tmp_path: Path) -> None:
@@ -110,7 +110,9 @@ def test_config_show_prints_pipelines(tmp_path: Path) -> None:
     (tmp_path / "fairlead.toml").write_text(INVOICES)
     arguments = ["config", "show", "--data", str(tmp_path)]
     shown = CliRunner().invoke(main, [*arguments, "--json"])
-    settings = {each["name"]: each["value"] for each in json.loads(shown.stdout)["settings"]}
+    settings = {
+        setting["name"]: setting["value"] for setting in json.loads(shown.stdout)["settings"]
+    }
     assert settings["pipelines"]["invoices"] == {
         "steps": ["read", "invoices:fields"],
         "limit": "15/s",
@@ -148,11 +150,17 @@ def test_why_names_a_pipeline_without_worker_and_an_exhausted_quota(tmp_path: Pa
         fairlead.store.attend("engine", 1, ["invoices"])
         assert fairlead.store.unserved() == []
         assert fairlead.store.claim("worker") is not None
-        held = [fairlead.why(id_) for id_ in ids[1:]]
-        quotas = [reason for reason in held[0].reasons if reason.code == "quota"]
+        explanations = [fairlead.why(id_) for id_ in ids[1:]]
+        quotas = [reason for reason in explanations[0].reasons if reason.code == "quota"]
         assert [reason.params for reason in quotas] == [{"pipeline": "invoices", "limit": "1/h"}]
-        assert "next" not in {reason.code for reason in held[0].reasons}, "a free worker waits too"
-        starts = [each.forecast.expected - 1_000_000 for each in held if each.forecast is not None]
+        assert "next" not in {reason.code for reason in explanations[0].reasons}, (
+            "a free worker waits too"
+        )
+        starts = [
+            explanation.forecast.expected - 1_000_000
+            for explanation in explanations
+            if explanation.forecast is not None
+        ]
         assert starts == [pytest.approx(3600), pytest.approx(7200)]
 
 

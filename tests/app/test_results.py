@@ -137,3 +137,19 @@ def test_the_expected_end_is_known_where_the_newest_document_starts_later(
     end = fairlead.customers.standing("acme").expected_end
     assert later.not_before is not None
     assert end == later.not_before + later.estimate
+
+
+def test_the_expected_end_of_delayed_documents_is_unknown_without_a_worker(
+    fairlead: Fairlead,
+) -> None:
+    documents = fairlead.submit_many("acme", [(b"a", "a"), (b"b", "b")], not_before=3600)
+    batch, last = documents[0].batch or "", documents[-1]
+
+    def ends() -> set[float | None]:
+        standing = fairlead.customers.standing("acme")
+        return {standing.expected_end, fairlead.batches.show(batch).expected_end}
+
+    assert ends() == {None}
+    fairlead.store.attend("engine", 2)
+    assert last.not_before is not None
+    assert ends() == {last.not_before + last.estimate}

@@ -81,7 +81,7 @@ def test_the_dashboard_retries_selected_ones_and_leaves_done_ones_out_of_all(
         assert "/documents/retry" in (await browser.get(f"/document/{one.id}")).text
         await browser.post("/documents/retry", data={"id": one.id})
         await browser.post("/documents/retry", data={"all": "1"})
-        states = {each.id: each.state for each in server.fairlead.documents()}
+        states = {document.id: document.state for document in server.fairlead.documents()}
         assert states == {one.id: "waiting", two.id: "done", cancelled.id: "waiting"}
         await browser.post("/documents/retry", data={"all": "1", "state": "done"})
         assert server.fairlead.document(two.id).state is State.WAITING

@@ -20,11 +20,11 @@ def test_flags_go_before_environment_before_file_before_defaults(tmp_path: Path)
     write(tmp_path, "workers = 3\nlease = 40\nmax_attempts = 5\n")
     environment = {"FAIRLEAD_WORKERS": "4", "FAIRLEAD_LEASE": "50", "PATH": "/bin"}
     sources = Sources(tmp_path, flags={"workers": 5, "lease": None}, environment=environment)
-    found = {each.name: (each.value, each.source) for each in sources.explain()}
-    assert found["workers"] == (5, "flag")
-    assert found["lease"] == (50.0, "environment")
-    assert found["max_attempts"] == (5, str(tmp_path / "fairlead.toml"))
-    assert found["time_limit"] == (120.0, "default")
+    by_name = {setting.name: (setting.value, setting.source) for setting in sources.explain()}
+    assert by_name["workers"] == (5, "flag")
+    assert by_name["lease"] == (50.0, "environment")
+    assert by_name["max_attempts"] == (5, str(tmp_path / "fairlead.toml"))
+    assert by_name["time_limit"] == (120.0, "default")
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_secrets_are_neither_shown_nor_in_errors(tmp_path: Path) -> None:
         "FAIRLEAD_FILES": "s3://bucket?secret_access_key=hidden&region=x",
     }
     sources = Sources(tmp_path, environment=environment)
-    shown = {each.name: each.value for each in sources.explain()}
+    shown = {setting.name: setting.value for setting in sources.explain()}
     assert shown["store"] == "postgresql://me:****@host/db"
     assert shown["files"] == "s3://bucket?secret_access_key=****&region=x"
     with pytest.raises(InvalidSetting) as caught:

@@ -56,8 +56,8 @@ def here(server: Served, *words: str | Path) -> Result:
 
 def there(server: Served, *words: str | Path, key: str | None = None) -> Result:
     """Through the server; without a key, the command line finds the operator's."""
-    given = ["--data", server.data] if key is None else ["--key", key]
-    return run(*words, "--url", server.url, *given)
+    place = ["--data", server.data] if key is None else ["--key", key]
+    return run(*words, "--url", server.url, *place)
 
 
 @pytest.fixture(scope="module")
@@ -145,7 +145,7 @@ READING = [
 def test_the_same_words_come_both_ways(
     server: Served, known: dict[str, Any], words: tuple[str, ...]
 ) -> None:
-    filled = [each.format(**known) for each in words]
+    filled = [word.format(**known) for word in words]
     ours, theirs = here(server, *filled), there(server, *filled)
     assert ours.exit_code == theirs.exit_code, theirs.output
     assert stilled(ours.stdout) == stilled(theirs.stdout)
@@ -165,14 +165,14 @@ def test_a_language_in_the_settings_of_the_environment_goes_first(
     server: Served, known: dict[str, Any]
 ) -> None:
     words = ("docs", "why", known["waiting"], "--data", server.data)
-    for asked, code in (("de", 0), ("none", 0), ("klingon", 2)):
-        surroundings = {"FAIRLEAD_LANGUAGE": asked, "LANG": "pl_PL.UTF-8"}
+    for language, code in (("de", 0), ("none", 0), ("klingon", 2)):
+        surroundings = {"FAIRLEAD_LANGUAGE": language, "LANG": "pl_PL.UTF-8"}
         ours = run(*words, **surroundings)
         theirs = run(*words, "--url", server.url, **surroundings)
         assert (ours.exit_code, theirs.exit_code) == (code, code)
         assert stilled(ours.stdout) == stilled(theirs.stdout)
         assert ours.stderr == theirs.stderr
-        assert ("Zählung" in theirs.stdout) == (asked == "de")
+        assert ("Zählung" in theirs.stdout) == (language == "de")
 
 
 HINTS = {
@@ -203,13 +203,13 @@ def test_an_empty_key_is_none(server: Served) -> None:
 
 def forgotten(text: str) -> Any:
     """A document without what is another one's in any case."""
-    found = json.loads(text)
-    found.pop("batch", None)
-    for each in found.get("documents", []):
+    plain = json.loads(text)
+    plain.pop("batch", None)
+    for document in plain.get("documents", []):
         for name in ("id", "batch", "submitted_at", "finished_at"):
-            each[name] = None
-        each["customer"] = "somebody"
-    return found
+            document[name] = None
+        document["customer"] = "somebody"
+    return plain
 
 
 def test_submissions_and_decisions_do_the_same_both_ways(server: Served, letter: Path) -> None:
@@ -224,14 +224,14 @@ def test_submissions_and_decisions_do_the_same_both_ways(server: Served, letter:
         else:
             sent, again = there(server, *words, key=key), there(server, *words, key=key)
         assert sent.stdout == again.stdout
-        ids = [each["id"] for each in json.loads(sent.stdout)["documents"]]
+        ids = [document["id"] for document in json.loads(sent.stdout)["documents"]]
         ask = here if way == "here" else there
         twins[way] = [
             forgotten(sent.stdout),
             *(forgotten(ask(server, "docs", word, ids[0], "--json").stdout) for word in DECISIONS),
         ]
         lines = ask(server, "docs", "cancel", *ids).stdout.splitlines()
-        assert lines == [f"{each}  cancelled" for each in ids]
+        assert lines == [f"{id_}  cancelled" for id_ in ids]
     assert twins["here"] == twins["there"]
 
 
@@ -247,8 +247,8 @@ def test_what_was_done_before_an_error_is_told(server: Served, ask: Callable[...
         result = ask(server, "docs", word, document, "nothing", document)
         assert (result.exit_code, result.stdout.split()[::2]) == (1, [document])
         assert "'nothing'" in result.stderr
-        told = ask(server, "docs", word, document, "nothing", "--json")
-        assert [each["id"] for each in json.loads(told.stdout)["documents"]] == [document]
+        result = ask(server, "docs", word, document, "nothing", "--json")
+        assert [listed["id"] for listed in json.loads(result.stdout)["documents"]] == [document]
     revoked = ask(server, "keys", "revoke", key, "nothing")
     assert (revoked.exit_code, revoked.stdout) == (1, f"{key}  revoked\n")
 
@@ -260,12 +260,12 @@ def test_customers_and_keys_are_made_both_ways(server: Served) -> None:
         changed = json.loads(ask(server, "customers", "set", name, *limits, "--json").stdout)
         assert changed["requests_a_second"] == 2.5
         assert (changed["requests_burst"], changed["bytes_a_day"]) == (9, 1000)
-        found = json.loads(ask(server, "keys", "add", f"{name}-new", "--json").stdout)
-        with Client(server.url, found["key"]) as client:
+        key = json.loads(ask(server, "keys", "add", f"{name}-new", "--json").stdout)
+        with Client(server.url, key["key"]) as client:
             assert client.me().customer == f"{name}-new"
         for what in ("id", "key"):
-            revoked = ask(server, "keys", "revoke", found[what])
-            assert revoked.stdout == f"{found['id']}  revoked\n"
+            revoked = ask(server, "keys", "revoke", key[what])
+            assert revoked.stdout == f"{key['id']}  revoked\n"
         operator = json.loads(ask(server, "keys", "add", "--operator", "--json").stdout)
         assert operator["operator"]
         for word in ("pause", "resume", "reset"):
@@ -342,7 +342,7 @@ def test_many_files_go_in_as_many_requests_as_are_needed(tmp_path: Path) -> None
     with served(tmp_path / "data", "--workers", "0", **settings) as server:
         key = server.key("acme")
         sent = there(server, "docs", "submit", folder, "--json", key=key)
-        names = [each["name"] for each in json.loads(sent.stdout)["documents"]]
+        names = [document["name"] for document in json.loads(sent.stdout)["documents"]]
         assert names == [f"{number}.txt" for number in range(7)]
 
 
@@ -360,7 +360,7 @@ def test_more_than_a_request_may_bring_has_no_key_and_is_not_sent(
             refused = run(*words, "--url", line.url, "--key", server.key("acme"))
     assert (refused.exit_code, len(refused.stderr.splitlines())) == (1, 1)
     assert "1 files and 90,000 bytes" in refused.stderr
-    assert not any(b"POST" in each for each in sent)
+    assert not any(b"POST" in request for request in sent)
 
 
 def test_what_is_too_large_is_refused_before_it_is_sent(tmp_path: Path, letter: Path) -> None:
@@ -393,11 +393,11 @@ def test_who_waits_gets_texts(tmp_path: Path, letter: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "code", "said"),
+    ("number", "code", "sentence"),
     [(signal.SIGINT, 1, "documents stay in the queue"), (signal.SIGTERM, 143, "")],
 )
 def test_a_signal_stops_waiting_and_the_ids_are_told(
-    tmp_path: Path, letter: Path, number: int, code: int, said: str
+    tmp_path: Path, letter: Path, number: int, code: int, sentence: str
 ) -> None:
     waits = threading.Event()
 
@@ -412,7 +412,7 @@ def test_a_signal_stops_waiting_and_the_ids_are_told(
             waiting.send_signal(number)
             out, err = waiting.communicate(timeout=60)
         assert waiting.returncode == code
-        assert said in err
+        assert sentence in err
         assert "Traceback" not in err
         with Fairlead(server.data) as store:
             assert out.split()[0] == store.documents().items[0].id
@@ -476,7 +476,7 @@ def test_a_new_name_stands_for_one_that_cannot_be(server: Served, tmp_path: Path
     (tmp_path / own).write_text("hello")
     words = ("docs", "submit", tmp_path / own, "--name", "good.txt", "--json")
     result = there(server, *words, key=server.key("namer"))
-    assert [each["name"] for each in json.loads(result.stdout)["documents"]] == ["good.txt"]
+    assert [document["name"] for document in json.loads(result.stdout)["documents"]] == ["good.txt"]
 
 
 def test_a_service_completes_customers(
@@ -489,5 +489,5 @@ def test_a_service_completes_customers(
     monkeypatch.setenv("FAIRLEAD_URL", server.url)
     monkeypatch.setenv("FAIRLEAD_KEY", key)
     shell = ShellComplete(main, {}, "fairlead", "_FAIRLEAD_COMPLETE")
-    found = [item.value for item in shell.get_completions(["docs", "list", "--customer"], "")]
-    assert {"acme", "bolt"} <= set(found)
+    customers = [item.value for item in shell.get_completions(["docs", "list", "--customer"], "")]
+    assert {"acme", "bolt"} <= set(customers)

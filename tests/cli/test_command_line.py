@@ -47,9 +47,9 @@ def as_json(result: Result) -> Any:
 
 
 def submitted(run: Run, *words: str | Path) -> list[dict[str, Any]]:
-    found = as_json(run("docs", "submit", "--customer", "acme", "--json", *words))["documents"]
-    assert isinstance(found, list)
-    return found
+    documents = as_json(run("docs", "submit", "--customer", "acme", "--json", *words))["documents"]
+    assert isinstance(documents, list)
+    return documents
 
 
 def refused(result: Result, code: int, *words: str) -> None:
@@ -90,7 +90,7 @@ def test_folders_are_walked_in_order_without_hidden_files(run: Run, tmp_path: Pa
     (folder / ".git").mkdir()
     for name in ("b.txt", "a.txt", ".hidden", "sub/c.txt", ".git/config"):
         (folder / name).write_text(name)
-    assert [each["name"] for each in submitted(run, folder)] == ["a.txt", "b.txt", "c.txt"]
+    assert [document["name"] for document in submitted(run, folder)] == ["a.txt", "b.txt", "c.txt"]
 
 
 @pytest.mark.services
@@ -120,17 +120,17 @@ def test_a_failed_document_fails_the_wait(run: Run, tmp_path: Path, data: Path) 
 
 def test_listing_pages_and_filters(run: Run, letter: Path, data: Path) -> None:
     with Fairlead(data) as fairlead:
-        ids = [each.id for each in fairlead.submit_many("acme", [letter] * 5)]
+        ids = [document.id for document in fairlead.submit_many("acme", [letter] * 5)]
         other = fairlead.submit("globex", letter)
     first = as_json(run("docs", "list", "--json", "--limit", "4"))
     second = as_json(run("docs", "list", "--json", "--limit", "4", "--cursor", first["next"]))
-    listed = [each["id"] for each in first["documents"] + second["documents"]]
+    listed = [document["id"] for document in first["documents"] + second["documents"]]
     assert listed == [other.id, *reversed(ids)]
     assert second["next"] is None
     mine = as_json(run("docs", "list", "--json", "--customer", "globex"))["documents"]
-    assert [each["id"] for each in mine] == [other.id]
+    assert [document["id"] for document in mine] == [other.id]
     second_level = as_json(run("docs", "list", "--json", "--priority", "2"))["documents"]
-    assert [each["count"] for each in second_level] == [-4, -3]
+    assert [document["count"] for document in second_level] == [-4, -3]
 
 
 def test_why_speaks_in_words_and_in_codes(run: Run, letter: Path, data: Path) -> None:
@@ -142,7 +142,9 @@ def test_why_speaks_in_words_and_in_codes(run: Run, letter: Path, data: Path) ->
         "before it: 5 documents of the same customer, 0 documents of others (0 customers)"
     )
     assert lines[2] == "resets in 25 min if no other document arrives"
-    codes = [each["code"] for each in as_json(run("docs", "why", document.id, "--json"))["reasons"]]
+    codes = [
+        reason["code"] for reason in as_json(run("docs", "why", document.id, "--json"))["reasons"]
+    ]
     assert codes == ["count-below", "ahead", "resets-unless"]
 
 
@@ -187,7 +189,7 @@ def test_customers_from_add_to_reset(run: Run, letter: Path) -> None:
     )
     assert as_json(run("customers", "reset", "acme", "--json"))["count"] is None
     listed = as_json(run("customers", "list", "--json"))["customers"]
-    assert [each["name"] for each in listed] == ["acme"]
+    assert [customer["name"] for customer in listed] == ["acme"]
     assert "acme" in run("customers", "list").stdout
 
 
@@ -198,17 +200,17 @@ def test_config_show_says_where_each_value_comes_from(
     (data / "fairlead.toml").write_text("lease = 60\nreset_interval = 900")
     monkeypatch.setenv("FAIRLEAD_RESET_INTERVAL", "600")
     shown = as_json(run("config", "show", "--json"))["settings"]
-    found = {each["name"]: (each["value"], each["source"]) for each in shown}
-    assert found["reset_interval"] == (600, "environment")
-    assert found["lease"] == (60, str(data / "fairlead.toml"))
-    assert found["workers"] == (2, "default")
-    assert found["data"] == (str(data), "environment")
+    by_name = {setting["name"]: (setting["value"], setting["source"]) for setting in shown}
+    assert by_name["reset_interval"] == (600, "environment")
+    assert by_name["lease"] == (60, str(data / "fairlead.toml"))
+    assert by_name["workers"] == (2, "default")
+    assert by_name["data"] == (str(data), "environment")
 
 
 def test_the_doctor_finds_a_sound_installation_sound(run: Run, letter: Path) -> None:
     submitted(run, letter)
     result = run("doctor", "--json")
-    levels = [each["level"] for each in as_json(result)["findings"]]
+    levels = [finding["level"] for finding in as_json(result)["findings"]]
     assert "problem" not in levels
     assert "no worker is running" in run("doctor").stdout
     assert "1 customer, 1 document waiting, 0 processing" in run("doctor").stdout
@@ -386,10 +388,10 @@ def test_what_makes_a_data_folder_is_documented(
     assert (data / "fairlead.db").exists()
     reference = Path(__file__).parents[2] / "docs" / "reference" / "command-line.md"
     text = " ".join(reference.read_text().split())
-    said, found, _ = text.partition(" create a missing data folder")
+    before, hint, _ = text.partition(" create a missing data folder")
     command = "worker" if "worker" in words else " ".join(words.split()[:2])
-    assert found
-    assert f"`{command}`" in said.rpartition(". ")[2]
+    assert hint
+    assert f"`{command}`" in before.rpartition(". ")[2]
 
 
 def test_no_data_yet(run: Run, data: Path) -> None:
@@ -471,6 +473,20 @@ def test_the_beginning_of_an_id_is_enough(run: Run, data: Path) -> None:
     assert as_json(run("docs", "show", first[: longest + 1], "--json"))["id"] == first
     refused(run("docs", "show", first[:longest]), 2, "several documents")
     assert run("docs", "cancel", second[: longest + 1].upper()).stdout.startswith(second)
+
+
+def test_metadata_and_reference_are_set_and_removed(run: Run, letter: Path) -> None:
+    [document] = submitted(run, letter)
+    id_ = document["id"].upper()
+
+    def change(*options: str) -> tuple[dict[str, str], str | None]:
+        run("docs", "set", id_, *options)
+        shown = as_json(run("docs", "show", id_, "--json"))
+        return shown["metadata"], shown["reference"]
+
+    assert change("--metadata", "order=7", "--reference", "R-1") == ({"order": "7"}, "R-1")
+    assert change("--metadata", "{}", "--reference", "none") == ({}, None)
+    refused(run("docs", "set", id_), 2, "name one")
 
 
 def test_a_document_from_stdin(run: Run, data: Path) -> None:

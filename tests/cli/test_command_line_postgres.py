@@ -62,26 +62,28 @@ def test_the_password_is_shown_nowhere(
     data: Path, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FAIRLEAD_STORE", url)
-    shown, told = run("config", "show", "--json"), run("doctor")
-    settings = {each["name"]: each["value"] for each in json.loads(shown.stdout)["settings"]}
+    shown, report = run("config", "show", "--json"), run("doctor")
+    settings = {
+        setting["name"]: setting["value"] for setting in json.loads(shown.stdout)["settings"]
+    }
     assert settings["store"].startswith("postgresql://fairlead:****@127.0.0.1:")
-    assert "the store is postgresql://fairlead:****@" in told.stdout
+    assert "the store is postgresql://fairlead:****@" in report.stdout
     monkeypatch.setenv("FAIRLEAD_STORE", url.replace("fairlead:", "fairlead:wrong-"))
     refused = run("docs", "list")
     assert refused.exit_code == 1
     assert "authentication failed" in refused.stderr
-    for said in (shown.stdout, told.stdout, refused.stderr):
-        assert "pass%20word" not in said
-        assert postgreskit.PASSWORD not in said
+    for output in (shown.stdout, report.stdout, refused.stderr):
+        assert "pass%20word" not in output
+        assert postgreskit.PASSWORD not in output
 
 
 def test_the_doctor_warns_of_a_user_whom_nothing_binds_and_of_a_frail_server(
     data: Path, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FAIRLEAD_STORE", url)
-    told = run("doctor")
-    assert "bypasses row-level security" not in told.stdout
-    assert "fsync off" in told.stdout  # the tests' server
+    report = run("doctor")
+    assert "bypasses row-level security" not in report.stdout
+    assert "fsync off" in report.stdout  # the tests' server
     monkeypatch.setenv("FAIRLEAD_STORE", url.replace("//fairlead:", "//postgres:"))
     assert "warning  the database user is a superuser" in run("doctor").stdout
 

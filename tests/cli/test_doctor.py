@@ -27,7 +27,7 @@ def test_deep_finds_flipped_changed_and_missing_contents(tmp_path: Path) -> None
     """Finding 7."""
     with Fairlead(tmp_path) as fairlead:
         contents = (b"short", LONG, LONG)
-        short, changed, missing = (fairlead.submit("acme", each).id for each in contents)
+        short, changed, missing = (fairlead.submit("acme", content).id for content in contents)
         assert problems(tmp_path, "--deep") == (0, [])
         path = fairlead.contents.path(fairlead.document(changed))
         path.write_bytes(b"b" + LONG[1:])
@@ -35,14 +35,14 @@ def test_deep_finds_flipped_changed_and_missing_contents(tmp_path: Path) -> None
     database = tmp_path / "fairlead.db"
     connection = apsw.Connection(str(database))
     connection.execute(
-        "UPDATE contents SET content = CAST('shorT' AS BLOB) WHERE length(content) = 5"
+        "UPDATE originals SET content = CAST('shorT' AS BLOB) WHERE length(content) = 5"
     )
     connection.close()
-    code, found = problems(tmp_path, "--deep")
+    code, texts = problems(tmp_path, "--deep")
     assert code == 1
-    assert len(found) == 3
+    assert len(texts) == 3
     for id_ in (short, changed, missing):
-        assert sum(id_ in line for line in found) == 1
+        assert sum(id_ in line for line in texts) == 1
 
 
 def flip(path: Path, at: int) -> None:
@@ -63,9 +63,9 @@ def test_flipped_bits_of_the_database_are_a_problem(
     database = tmp_path / "fairlead.db"
     content = database.read_bytes()
     flip(database, content.index(what) if which == "first" else content.rindex(what))
-    code, found = problems(tmp_path, "--deep")
+    code, texts = problems(tmp_path, "--deep")
     assert code == 1
-    assert found
+    assert texts
 
 
 @pytest.mark.parametrize("damage", ["none", "flipped", "deleted", "cut"])
@@ -84,9 +84,9 @@ def test_a_damaged_wal_is_a_problem(tmp_path: Path, damage: str) -> None:
             wal.unlink()
         case "cut":
             os.truncate(wal, wal.stat().st_size // 2)
-    code, found = problems(copy)
+    code, texts = problems(copy)
     assert code == (damage != "none")
-    assert [line for line in found if "events are missing" in line] == found[: damage != "none"]
+    assert [line for line in texts if "events are missing" in line] == texts[: damage != "none"]
 
 
 def test_a_new_database_in_a_used_folder_misses_nothing(tmp_path: Path) -> None:
@@ -104,9 +104,9 @@ def test_an_operator_key_that_others_may_read_is_a_problem(tmp_path: Path) -> No
         fairlead.keys.operator_key()
     assert problems(tmp_path) == (0, [])
     (tmp_path / "operator.key").chmod(0o644)
-    code, found = problems(tmp_path)
+    code, texts = problems(tmp_path)
     assert code == 1
-    assert "chmod 600" in found[0]
+    assert "chmod 600" in texts[0]
 
 
 def test_the_sweep_stops_at_many_orphans(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def children(pid: int) -> list[int]:
     """Those of the process, and theirs: readers are forked by a child of the worker."""
     tasks = list(Path(f"/proc/{pid}/task").iterdir())
     own = [int(child) for task in tasks for child in (task / "children").read_text().split()]
-    return own + [each for child in own for each in children(child)]
+    return own + [descendant for child in own for descendant in children(child)]
 
 
 def has_claimed(fairlead: Fairlead) -> bool:
@@ -60,7 +60,7 @@ def has_claimed(fairlead: Fairlead) -> bool:
 
 def long_documents(number: int) -> list[tuple[bytes, str]]:
     sample = next(samples(1, seed=4, pages=(150, 150)))
-    return [(sample.content, f"{each}-{sample.name}") for each in range(number)]
+    return [(sample.content, f"{index}-{sample.name}") for index in range(number)]
 
 
 def test_sigterm_finishes_what_runs_and_claims_no_more(tmp_path: Path) -> None:
@@ -73,11 +73,11 @@ def test_sigterm_finishes_what_runs_and_claims_no_more(tmp_path: Path) -> None:
         assert process.returncode == 0
         assert "finishing running documents" in errors
         documents = fairlead.documents(limit=100).items
-        states = {each.state for each in documents}
+        states = {document.state for document in documents}
         assert State.PROCESSING not in states
         assert State.DONE in states
         assert State.WAITING in states
-        assert all(each.attempts == (each.state is State.DONE) for each in documents)
+        assert all(document.attempts == (document.state is State.DONE) for document in documents)
 
 
 def test_a_second_signal_stops_at_once_and_gives_back(tmp_path: Path) -> None:
@@ -94,12 +94,12 @@ def test_a_second_signal_stops_at_once_and_gives_back(tmp_path: Path) -> None:
             process.send_signal(signal.SIGTERM)
             process.communicate()
         assert process.returncode == 1
-        states = [fairlead.document(each.id).state for each in documents]
+        states = [fairlead.document(document.id).state for document in documents]
         assert set(states) <= {State.WAITING, State.DONE}
         assert State.WAITING in states
         assert fairlead.queue.totals().processing == 0
         fairlead.run_until_idle(workers=1)
-        assert {fairlead.document(each.id).attempts for each in documents} == {1}
+        assert {fairlead.document(document.id).attempts for document in documents} == {1}
 
 
 def test_no_lock_of_another_process_keeps_a_worker_from_ending(tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_a_killed_server_leaves_no_children_and_no_lock(tmp_path: Path) -> None:
             os.close(descriptor)
         assert fairlead.folder.server_pid() is None
         fairlead.run_until_idle(workers=2)
-        assert {fairlead.document(each.id).state for each in documents} == {State.DONE}
+        assert {fairlead.document(document.id).state for document in documents} == {State.DONE}
 
 
 def test_a_waiting_server_takes_what_another_process_submits(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def submit(*words: str | Path) -> Result:
 def names(data: Path) -> list[str]:
     """What was accepted, in the order of acceptance."""
     with Fairlead(data) as fairlead:
-        return [each.name for each in reversed(fairlead.documents().items)]
+        return [document.name for document in reversed(fairlead.documents().items)]
 
 
 # --- which files ---
@@ -180,13 +180,13 @@ def test_what_was_accepted_before_a_refusal_is_told(
 
 def ids(data: Path) -> list[str]:
     with Fairlead(data) as fairlead:
-        return [each.id for each in reversed(fairlead.documents().items)]
+        return [document.id for document in reversed(fairlead.documents().items)]
 
 
 def ids_in(output: str, form: tuple[str, ...]) -> list[str]:
     """The ids that a command has printed."""
     if "--json" in form:
-        return [each["id"] for each in json.loads(output)["documents"]]
+        return [document["id"] for document in json.loads(output)["documents"]]
     return [line.split()[0] for line in output.splitlines()]
 
 
@@ -198,7 +198,7 @@ def ids_in(output: str, form: tuple[str, ...]) -> list[str]:
 def test_what_was_accepted_before_a_signal_is_told(
     inbox: Path, data: Path, number: int, code: int, form: tuple[str, ...]
 ) -> None:
-    held, ended = threading.Event(), threading.Event()
+    is_held, ended = threading.Event(), threading.Event()
     answers = 0
 
     def holds(piece: bytes) -> bool:
@@ -207,7 +207,7 @@ def test_what_was_accepted_before_a_signal_is_told(
         answers += piece.startswith(b"HTTP/1.1 202")
         if answers < 2:
             return False
-        held.set()
+        is_held.set()
         return ended.wait(60)
 
     with (
@@ -221,7 +221,7 @@ def test_what_was_accepted_before_a_signal_is_told(
             stderr=subprocess.PIPE,
             text=True,
         ) as process:
-            assert held.wait(60)
+            assert is_held.wait(60)
             process.send_signal(number)
             out, err = process.communicate(timeout=60)
         ended.set()
@@ -268,7 +268,7 @@ def test_fields_of_a_submission_are_options(letter: Path, data: Path) -> None:
     filters = (("--reference", "A-17"), ("--metadata", "order=471"), ("--pipeline", "invoices"))
     for query in filters:
         listed = CliRunner().invoke(main, ["docs", "list", *query, "--json"])
-        assert [each["id"] for each in json.loads(listed.stdout)["documents"]] == [document["id"]]
+        assert [shown["id"] for shown in json.loads(listed.stdout)["documents"]] == [document["id"]]
 
 
 @pytest.mark.parametrize(

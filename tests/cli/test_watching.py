@@ -38,8 +38,8 @@ def test_events_are_printed_from_the_first_to_the_newest(fairlead: Fairlead) -> 
     lines = run("events").stdout.splitlines()
     assert len(lines) == fairlead.store.last_event()
     assert any("done" in line and document.id in line and "acme" in line for line in lines)
-    found = [json.loads(line) for line in run("events", "--json").stdout.splitlines()]
-    assert [event["seq"] for event in found] == list(range(1, len(lines) + 1))
+    events = [json.loads(line) for line in run("events", "--json").stdout.splitlines()]
+    assert [event["seq"] for event in events] == list(range(1, len(lines) + 1))
     mine = run("events", "--json", "--customer", "bolt").stdout.splitlines()
     assert {json.loads(line)["customer"] for line in mine} == {"bolt"}
     last = run("events", "--after", str(len(lines) - 1)).stdout.splitlines()
@@ -63,10 +63,10 @@ def test_top_shows_who_waits_the_longest_first(fairlead: Fairlead) -> None:
 def test_webhooks_are_made_listed_tested_and_deleted(fairlead: Fairlead) -> None:
     fairlead.customers.add("acme")
     url = "http://127.0.0.1:9/hook"
-    made = json.loads(run("webhooks", "add", url, "--customer", "acme", "--json").stdout)
-    assert made["secret"].startswith("whsec_")
+    webhook = json.loads(run("webhooks", "add", url, "--customer", "acme", "--json").stdout)
+    assert webhook["secret"].startswith("whsec_")
     every = run("webhooks", "add", url, "--kind", "document.done", "-q").stdout.strip()
-    assert run("webhooks", "list", "-q").stdout.split() == [made["id"], every]
+    assert run("webhooks", "list", "-q").stdout.split() == [webhook["id"], every]
     assert "(all)" in run("webhooks", "list").stdout
     test = json.loads(run("webhooks", "test", every, "--wait", "0", "--json").stdout)
     assert (test["kind"], test["status"]) == ("webhook.test", "pending")
@@ -74,7 +74,7 @@ def test_webhooks_are_made_listed_tested_and_deleted(fairlead: Fairlead) -> None
     assert test["id"] in run("webhooks", "retry", test["id"]).stdout
     run("webhooks", "delete", every)
     listed = json.loads(run("webhooks", "list", "--json").stdout)["webhooks"]
-    assert [webhook["id"] for webhook in listed] == [made["id"]]
+    assert [webhook["id"] for webhook in listed] == [webhook["id"]]
 
 
 def test_quiet_prints_ids_only(fairlead: Fairlead, tmp_path: Path) -> None:

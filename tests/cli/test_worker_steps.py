@@ -13,7 +13,7 @@ from stepkit import write_module
 
 from fairlead import Fairlead
 from fairlead.cli import main
-from fairlead.cli.common import warn_of_unread_settings
+from fairlead.cli.options import warn_of_unread_settings
 
 SETTINGS = """
 [pipelines.invoices]
@@ -53,11 +53,11 @@ def test_a_worker_serves_only_the_pipelines_that_it_is_given(data: Path) -> None
         left = fairlead.submit("acme", b"two", name="b.txt")
         done = work(data, "--pipelines", "invoices", "--reload")
         assert done.returncode == 0, done.stderr
-        found = {"name": "a.txt", "paid": False, "lines": [{"n": 1.0}]}
-        assert fairlead.result(served.id).data == found
+        expected = {"name": "a.txt", "paid": False, "lines": [{"n": 1.0}]}
+        assert fairlead.result(served.id).data == expected
         assert fairlead.result(served.id).text is None
         shown = CliRunner().invoke(main, ["docs", "show", served.id, "--data", str(data)]).output
-        assert json.loads(shown.partition("data:\n")[2]) == found
+        assert json.loads(shown.partition("data:\n")[2]) == expected
         assert fairlead.document(left.id).state == "waiting"
 
 

@@ -84,9 +84,17 @@ def test_sources_are_paths_bytes_and_files_from_where_they_stand(
     os.write(writing, b"from a pipe")
     os.close(writing)
     with os.fdopen(reading, "rb") as pipe:
-        found = acme.submit_many([path, str(path), b"bytes", (file, "file.txt"), (pipe, "pipe")])
-    assert [each.name for each in found] == [path.name, path.name, "document", "file.txt", "pipe"]
-    contents = [acme.original(each.id) for each in found]
+        documents = acme.submit_many(
+            [path, str(path), b"bytes", (file, "file.txt"), (pipe, "pipe")]
+        )
+    assert [document.name for document in documents] == [
+        path.name,
+        path.name,
+        "document",
+        "file.txt",
+        "pipe",
+    ]
+    contents = [acme.original(document.id) for document in documents]
     assert contents == [b"a path", b"a path", b"bytes", b"kept", b"from a pipe"]
     assert acme.submit_many([]) == []
 
@@ -97,11 +105,11 @@ def test_documents_are_listed_page_by_page(server: Served, connect: Connect) -> 
         first = client.documents(limit=3)
         assert len(first.items) == 3
         assert client.documents(cursor=first.next, limit=4).next is None
-        assert [each.id for each in first] == [each.id for each in reversed(sent)]
+        assert [document.id for document in first] == [document.id for document in reversed(sent)]
         client.wait(sent)
         done = list(client.documents(state="done", limit=2))
-        assert [each.id for each in done] == [each.id for each in reversed(sent)]
-        assert all(each.urgent for each in done)
+        assert [document.id for document in done] == [document.id for document in reversed(sent)]
+        assert all(document.urgent for document in done)
         assert list(client.documents(priority=9)) == []
 
 
@@ -109,7 +117,7 @@ def test_pages_are_fetched_when_they_are_needed(server: Served) -> None:
     with Client(server.url, server.key("acme")) as client:
         sent = client.submit_many([b"p"] * 5)
         page = client.documents(limit=2)
-    assert [each.id for each in islice(page, 2)] == [sent[4].id, sent[3].id]
+    assert [document.id for document in islice(page, 2)] == [sent[4].id, sent[3].id]
     with pytest.raises(errors.UsageError, match="closed"):
         list(page)
 
@@ -145,16 +153,16 @@ def test_one_that_is_deleted_meanwhile_does_not_stop_the_wait_for_others(
         sent = client.submit_many([b"a", b"b", b"c"])
         client.cancel(sent[0].id)
         client.cancel(sent[2].id)
-        told: list[int] = []
+        numbers: list[int] = []
 
         def delete_one(left: int) -> None:
-            told.append(left)
-            if len(told) == 2:  # it was seen to be pending
+            numbers.append(left)
+            if len(numbers) == 2:  # it was seen to be pending
                 other.delete(sent[1].id)
 
-        found = client.wait([sent[0], *sent], on_progress=delete_one)
-        assert [each.id for each in found] == [sent[0].id, sent[0].id, sent[2].id]
-        assert told[-1] == 0
+        documents = client.wait([sent[0], *sent], on_progress=delete_one)
+        assert [document.id for document in documents] == [sent[0].id, sent[0].id, sent[2].id]
+        assert numbers[-1] == 0
         with pytest.raises(errors.UnknownDocument):
             client.wait(sent)
 
@@ -165,8 +173,8 @@ def test_an_operator_does_all_there_is_to_do(operator: Client, connect: Connect)
     with pytest.raises(errors.UnknownDocument):
         operator.document(".")
     name = f"sea side ü {connect.__name__}"
-    made = operator.customers.add(name)
-    assert operator.customers.add(name).created_at == made.created_at
+    customer = operator.customers.add(name)
+    assert operator.customers.add(name).created_at == customer.created_at
     assert operator.customers.add(name, weight=3.0).weight == 3.0
     changed = operator.customers.set(name, weight=2.0, thresholds=(-1, -2), pending_cap=5)
     assert (changed.weight, changed.thresholds, changed.pending_cap) == (2.0, (-1, -2), 5)
@@ -177,13 +185,13 @@ def test_an_operator_does_all_there_is_to_do(operator: Client, connect: Connect)
     assert operator.customers.show(name) in operator.customers.list()
     assert operator.queue.fairness().policy == operator.queue.policy() == "classic"
     assert operator.queue.use_policy("classic") is None
-    key, kept = operator.keys.add(name)
-    assert key.startswith(f"fl_{kept.id}_")
-    assert operator.keys.list(name) == [kept]
-    assert all(each.operator for each in operator.keys.list(operators=True))
+    key, record = operator.keys.add(name)
+    assert key.startswith(f"fl_{record.id}_")
+    assert operator.keys.list(name) == [record]
+    assert all(listed.operator for listed in operator.keys.list(operators=True))
     with connect(operator.url, key) as theirs:
         assert theirs.me().customer == name
-        assert operator.keys.revoke(kept.id).is_revoked
+        assert operator.keys.revoke(record.id).is_revoked
         with pytest.raises(errors.Unauthorized):
             theirs.me()
     assert operator.keys.add()[1].operator
@@ -199,7 +207,7 @@ def test_webhooks_are_kept_changed_tried_and_deleted(idle: Served, connect: Conn
         tried = client.webhooks.test(hook.id)
         assert not client.webhooks.set(hook.id, enabled=False).enabled
         assert client.webhooks.set(hook.id, enabled=True).enabled
-        assert [each.id for each in client.webhooks.deliveries(hook.id)] == [tried.id]
+        assert [delivery.id for delivery in client.webhooks.deliveries(hook.id)] == [tried.id]
         assert client.webhooks.retry(tried.id).id == tried.id
         client.webhooks.delete(hook.id)
         with pytest.raises(errors.UnknownWebhook):
@@ -306,9 +314,9 @@ def test_refused_submissions_say_when_to_come_back(
 
 def test_every_problem_has_its_error() -> None:
     for kind in KINDS:
-        found = error_of({"type": TYPE_PREFIX + kind, "detail": "words", "retry_after": 3})
-        assert isinstance(found, errors.FairleadError)
-        assert (str(found), found.retry_after) == ("words", 3.0)
+        error = error_of({"type": TYPE_PREFIX + kind, "detail": "words", "retry_after": 3})
+        assert isinstance(error, errors.FairleadError)
+        assert (str(error), error.retry_after) == ("words", 3.0)
     assert type(error_of({"type": "about:blank", "title": "Teapot"})) is errors.ServerFailed
     with_code = {"type": f"{TYPE_PREFIX}invalid-request", "code": "invalid-setting", "detail": "x"}
     assert type(error_of(with_code)) is errors.InvalidSetting
@@ -316,10 +324,10 @@ def test_every_problem_has_its_error() -> None:
 
 def without_seconds(explanation: Explanation) -> dict[str, Any]:
     """The time until the reset goes on between two looks."""
-    found = to_dict(explanation)
-    for reason in found["reasons"]:
+    plain = to_dict(explanation)
+    for reason in plain["reasons"]:
         reason["params"].pop("seconds", None)
-    return found
+    return plain
 
 
 def test_records_are_the_same_through_the_server(server: Served, operator: Client) -> None:
@@ -328,9 +336,9 @@ def test_records_are_the_same_through_the_server(server: Served, operator: Clien
         fairlead.customers.set("same", weight=0.5, account="house", thresholds=(-3,))
         fairlead.customers.pause("same")
         sent = fairlead.submit_many("same", [(b"one", "1"), (b"two", "2")])
-        for each in sent:
-            assert to_dict(operator.document(each.id)) == to_dict(each)
-            ours, theirs = fairlead.why(each.id), operator.why(each.id)
+        for document in sent:
+            assert to_dict(operator.document(document.id)) == to_dict(document)
+            ours, theirs = fairlead.why(document.id), operator.why(document.id)
             expected = with_words(ours, words, with_others=True)
             assert without_seconds(theirs) == without_seconds(expected)
         known, shown = (

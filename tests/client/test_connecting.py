@@ -85,7 +85,7 @@ def test_an_http_client_of_your_own_is_used_and_left_open() -> None:
 def test_a_download_may_have_the_longest_name_there_is(acme: Client, tmp_path: Path) -> None:
     target = tmp_path / ("n" * 255)
     acme.download(acme.submit(b"content").id, target)
-    assert [each.name for each in tmp_path.iterdir()] == [target.name]
+    assert [path.name for path in tmp_path.iterdir()] == [target.name]
     assert target.read_bytes() == b"content"
 
 
@@ -113,18 +113,19 @@ def test_what_no_fairlead_says_is_no_answer(answer: bytes) -> None:
 
 
 def test_events_of_a_newer_server_are_passed_over() -> None:
-    told = b"id: 7\nevent: sung\ndata: " + EVENT % b"sung"
-    told += b"\n\nid: 8\nevent: done\ndata: " + EVENT % b"done" + b"\n\n"
-    with saying(STREAM + told) as url, Client(url, "fl_key") as client:
+    message = b"id: 7\nevent: sung\ndata: " + EVENT % b"sung"
+    message += b"\n\nid: 8\nevent: done\ndata: " + EVENT % b"done" + b"\n\n"
+    with saying(STREAM + message) as url, Client(url, "fl_key") as client:
         assert next(client.events()).kind.value == "done"
 
 
 @pytest.mark.parametrize(
-    "told", [b"data: no json", b"data: {}", b"data: " + (EVENT % b"done").replace(b"2026", b"soon")]
+    "message",
+    [b"data: no json", b"data: {}", b"data: " + (EVENT % b"done").replace(b"2026", b"soon")],
 )
-def test_events_that_no_fairlead_tells(told: bytes) -> None:
+def test_events_that_no_fairlead_tells(message: bytes) -> None:
     with (
-        saying(STREAM + told + b"\n\n") as url,
+        saying(STREAM + message + b"\n\n") as url,
         Client(url, "fl_key") as client,
         pytest.raises(errors.ServerFailed, match="is a Fairlead server there"),
     ):

@@ -24,8 +24,8 @@ child = os.fork()
 if child == 0:
     signal.alarm(30)  # whoever hangs ends
     threads = [threading.Thread(target=client.me) for _ in range({threads})]
-    [each.start() for each in threads]
-    [each.join() for each in threads]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
     print("child", client.me().key, flush=True)
     client.close()
     os._exit(0)
@@ -51,14 +51,14 @@ def numbered() -> Iterator[str]:
             self.number = next(numbers)
 
         def do_GET(self) -> None:
-            found = {
+            report = {
                 "key": str(self.number),
                 "role": "operator",
                 "name": "x",
                 "customer": None,
                 "limits": LIMITS,
             }
-            body = json.dumps(found).encode()
+            body = json.dumps(report).encode()
             self.send_response(200)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))

@@ -32,7 +32,7 @@ def test_results_come_over_many_requests(
     acme: Client, operator: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in (async_client, sync):
-        monkeypatch.setattr(module, "RESULTS", 10)
+        monkeypatch.setattr(module, "MOST_RESULTS", 10)
     results = list(acme.results(include=["text"]))
     assert [result.text for result in results] == TEXTS
     assert list(acme.results(after=results[19].cursor, include="text")) == results[20:]

@@ -70,11 +70,11 @@ def test_waiting_has_an_end_also_for_who_is_too_fast(
 
 
 def test_who_is_too_fast_is_slowed_down_not_refused(server: Served, operator: Client) -> None:
-    told: list[str] = []
-    with Client(server.url, server.key("fast"), on_trouble=told.append) as client:
+    warnings: list[str] = []
+    with Client(server.url, server.key("fast"), on_trouble=warnings.append) as client:
         operator.customers.set("fast", requests_a_second=2, requests_burst=1)
         assert [client.me().customer for _ in range(2)] == ["fast", "fast"]
-    assert len(told) == 1
+    assert len(warnings) == 1
 
 
 def test_an_answer_that_was_lost_is_asked_for_again_and_nothing_is_done_twice(
@@ -85,17 +85,17 @@ def test_an_answer_that_was_lost_is_asked_for_again_and_nothing_is_done_twice(
     def cuts(piece: bytes) -> bool:
         return b" 202 " in piece and next(lost, False)
 
-    told: list[str] = []
+    warnings: list[str] = []
     with (
         cut(server.port, cuts) as line,
         connect(
-            line.url, server.key(f"twice {connect.__name__}"), on_trouble=told.append
+            line.url, server.key(f"twice {connect.__name__}"), on_trouble=warnings.append
         ) as client,
     ):
         document = client.submit(b"only once")
-        assert [each.id for each in client.documents()] == [document.id]
+        assert [listed.id for listed in client.documents()] == [document.id]
         assert client.submit(b"only once").count == -1
-    assert (line.lost, len(told)) == (1, 1)
+    assert (line.lost, len(warnings)) == (1, 1)
 
 
 def test_what_can_be_read_only_once_is_not_sent_twice(server: Served) -> None:
@@ -114,7 +114,7 @@ def test_what_can_be_read_only_once_is_not_sent_twice(server: Served) -> None:
             b"gone after this",
             idempotency_key=caught.value.idempotency_key,
         )
-        assert [each.id for each in client.documents()] == [again.id]
+        assert [document.id for document in client.documents()] == [again.id]
 
 
 def test_what_can_be_read_only_once_is_not_read_in_vain_by_who_is_too_fast(
@@ -155,7 +155,7 @@ def test_a_retry_whose_answer_was_lost_is_done_once(server: Served) -> None:
             with pytest.raises(errors.NoConnection, match="may have been done, so look before"):
                 other.retry(failed.id)
         client.wait(failed)
-        kinds = [each.kind.value for each in islice(client.events(after=0), 9)]
+        kinds = [event.kind.value for event in islice(client.events(after=0), 9)]
     assert kinds.count("again") == 1
 
 
@@ -234,11 +234,11 @@ def test_events_that_begin_now_miss_nothing_after_a_break(server: Served) -> Non
 
 def test_events_go_on_through_any_number_of_breaks(server: Served) -> None:
     """Also when nothing happens for longer than patience lasts."""
-    begun = threading.Semaphore(0)
+    started = threading.Semaphore(0)
 
     def passed(piece: bytes) -> None:
         if b"retry:" in piece:
-            begun.release()
+            started.release()
 
     with (
         cut(server.port, passed=passed) as line,
@@ -249,9 +249,9 @@ def test_events_go_on_through_any_number_of_breaks(server: Served) -> None:
         reader = threading.Thread(target=lambda: seen.append(next(events).kind.value))
         reader.start()
         for _ in range(4):
-            assert begun.acquire(timeout=30)
+            assert started.acquire(timeout=30)
             line.hang_up()
-        assert begun.acquire(timeout=30)
+        assert started.acquire(timeout=30)
         client.submit(b"x")
         reader.join(30)
     assert seen == ["submitted"]
@@ -285,15 +285,15 @@ def test_a_server_that_restarts_is_waited_for(data: Path) -> None:
         key, port = first.key("acme"), first.port
         client = Client(first.url, key, patience=600)
         document = client.submit(b"patience")
-        found: list[State] = []
-        waiter = threading.Thread(target=lambda: found.append(client.wait(document).state))
+        states: list[State] = []
+        waiter = threading.Thread(target=lambda: states.append(client.wait(document).state))
         waiter.start()
         first.process.kill()
         first.process.wait()
         with served(data, "--workers", "1", "--port", str(port)):
             waiter.join(60)
     client.close()
-    assert found == [State.DONE]
+    assert states == [State.DONE]
 
 
 def test_nobody_there_is_said_at_once_and_so_is_patience_at_its_end(data: Path) -> None:

@@ -75,11 +75,11 @@ def test_a_step_ends_as_it_does_in_a_worker(tmp_path: Path) -> None:
         ids = {name: submit(server, name) for name in names}
         for _ in range(2):
             await client.run_step(failing, name="fields", until_idle=True)
-        found = {name: server.fairlead.document(id_) for name, id_ in ids.items()}
-        assert found["refused"].error == "no-total"
-        assert found["later"].state is State.WAITING
-        assert found["once"].state is State.DONE
-        assert found["broken"].error == found["nonsense"].error == "step-failed"
+        documents = {name: server.fairlead.document(id_) for name, id_ in ids.items()}
+        assert documents["refused"].error == "no-total"
+        assert documents["later"].state is State.WAITING
+        assert documents["once"].state is State.DONE
+        assert documents["broken"].error == documents["nonsense"].error == "step-failed"
         cause = server.fairlead.cause(ids["broken"]) or ""
         assert "secret of the operator" in cause
         assert cause.count("  File ") == 1, "the traceback begins in the step"

@@ -16,7 +16,7 @@ from fairlead.errors import MissingExtra
 
 
 @pytest.fixture(scope="module")
-def made() -> list[SampleDocument]:
+def documents() -> list[SampleDocument]:
     return list(samples(25, seed=7))
 
 
@@ -60,22 +60,22 @@ READERS: dict[str, Callable[[bytes], str]] = {
 }
 
 
-def test_kinds_take_turns(made: list[SampleDocument]) -> None:
-    kinds = [sample.name.rpartition(".")[2] for sample in made]
+def test_kinds_take_turns(documents: list[SampleDocument]) -> None:
+    kinds = [sample.name.rpartition(".")[2] for sample in documents]
     assert kinds == list(READERS) * 5
 
 
-def test_each_text_holds_its_own_reference_and_no_other(made: list[SampleDocument]) -> None:
-    references = {sample.reference for sample in made}
-    assert len(references) == len(made)
-    for sample in made:
+def test_each_text_holds_its_own_reference_and_no_other(documents: list[SampleDocument]) -> None:
+    references = {sample.reference for sample in documents}
+    assert len(references) == len(documents)
+    for sample in documents:
         text = READERS[sample.name.rpartition(".")[2]](sample.content)
         assert {reference for reference in references if reference in text} == {sample.reference}
 
 
-def test_the_same_seed_gives_the_same_bytes(made: list[SampleDocument]) -> None:
-    assert list(samples(10, seed=7)) == made[:10]
-    assert list(samples(5, seed=8)) != made[:5]
+def test_the_same_seed_gives_the_same_bytes(documents: list[SampleDocument]) -> None:
+    assert list(samples(10, seed=7)) == documents[:10]
+    assert list(samples(5, seed=8)) != documents[:5]
 
 
 def test_the_number_of_pages_can_be_set() -> None:

@@ -24,8 +24,10 @@ from fairlead.demo.screen import draw_picture, live_table, wait_table
 
 
 def planned(customer: str, documents: int, after: int) -> PlannedSubmission:
-    made = [SampleDocument(f"{n}.txt", b"hello", "hello") for n in range(documents)]
-    return PlannedSubmission(customer, made, after)
+    documents_of_customer = [
+        SampleDocument(f"{n}.txt", b"hello", "hello") for n in range(documents)
+    ]
+    return PlannedSubmission(customer, documents_of_customer, after)
 
 
 def shown(table: object, width: int = 100) -> str:
@@ -79,9 +81,9 @@ def test_the_comparison_has_the_costs_of_the_run_too(tmp_path: Path) -> None:
         accepted = fairlead.submit_many("acme", [b"one", b"two", b"three"])
     began = accepted[0].submitted_at
     after = {accepted[0].id: 7.0, accepted[1].id: 5.0, accepted[2].id: 5.0}  # seconds
-    documents = [replace(each, started_at=began + after[each.id]) for each in accepted]
+    documents = [replace(document, started_at=began + after[document.id]) for document in accepted]
     waits = first_come_first_served(documents)
-    assert [round(waits[each.id], 3) for each in accepted] == [5.0, 5.0, 7.0]
+    assert [round(waits[document.id], 3) for document in accepted] == [5.0, 5.0, 7.0]
 
 
 ENDED = CustomerProgress("all done", 3, 0, 0, 3, None, 0.0, 0.0)

@@ -18,7 +18,7 @@ from click.testing import CliRunner
 
 from fairlead import Client, Fairlead
 from fairlead.cli import main
-from fairlead.cli.config import shown
+from fairlead.cli.config import value_text
 from fairlead.demo.samples import samples
 from fairlead.model.batches import Batch
 from fairlead.model.customers import Customer
@@ -74,12 +74,12 @@ def read(name: str) -> str:
 
 def rows(text: str) -> dict[str, list[str]]:
     """Rows of the page's tables, by the name in backquotes that each begins with."""
-    found = {}
+    cells_by_name = {}
     for line in text.splitlines():
         cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
         if cells and (named := re.match(r"`([^`]+)`", cells[0])):
-            found[named[1]] = cells[1:]
-    return found
+            cells_by_name[named[1]] = cells[1:]
+    return cells_by_name
 
 
 def commands(
@@ -98,7 +98,7 @@ def commands(
 
 def options(command: click.Command) -> set[str]:
     visible = (p for p in command.params if isinstance(p, click.Option) and not p.hidden)
-    names = (name for each in visible for name in (*each.opts, *each.secondary_opts))
+    names = (name for option in visible for name in (*option.opts, *option.secondary_opts))
     return {name for name in names if name.startswith("--")}
 
 
@@ -114,7 +114,7 @@ def test_every_command_has_its_section_and_no_other_has_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "command"), [pytest.param(*each, id=each[0]) for each in commands()]
+    ("name", "command"), [pytest.param(*named, id=named[0]) for named in commands()]
 )
 def test_every_option_is_documented_and_exists(name: str, command: click.Command) -> None:
     section = sections(read("command-line.md")).get(name, "")
@@ -134,22 +134,24 @@ def shown_settings(tmp_path: Path) -> list[dict[str, Any]]:
         main, ["config", "show", "--json", "--data", str(tmp_path)], env=clean
     )
     assert shown.exit_code == 0, shown.output
-    return [each for each in json.loads(shown.stdout)["settings"] if each["name"] != "data"]
+    return [
+        setting for setting in json.loads(shown.stdout)["settings"] if setting["name"] != "data"
+    ]
 
 
 def test_every_setting_is_documented_with_its_default(tmp_path: Path) -> None:
     documented = rows(read("settings.md"))
     settings = shown_settings(tmp_path)
-    assert {each["name"] for each in settings} == set(documented)
-    for each in settings:
-        default, meaning, variable = documented[each["name"]]
-        assert default == f"`{shown(each['value'])}`"
+    assert {setting["name"] for setting in settings} == set(documented)
+    for setting in settings:
+        default, meaning, variable = documented[setting["name"]]
+        assert default == f"`{value_text(setting['value'])}`"
         assert meaning
-        assert variable == f"`FAIRLEAD_{each['name'].upper()}`"
+        assert variable == f"`FAIRLEAD_{setting['name'].upper()}`"
 
 
 def test_every_event_is_documented() -> None:
-    assert set(rows(read("events.md"))) == {each.value for each in EventKind}
+    assert set(rows(read("events.md"))) == {kind.value for kind in EventKind}
 
 
 FIELDS: dict[str, tuple[type[Record], ...]] = {
@@ -185,29 +187,35 @@ def test_every_call_and_argument_is_documented(surface: type, tmp_path: Path) ->
     start = f"## `{surface.__name__}("
     text = read("python.md").partition(start)[2].partition("\n## ")[0]
     with Client("http://127.0.0.1:1", "key") as client, Fairlead(tmp_path / "data") as fairlead:
-        given = client if surface is Client else fairlead
+        installation = client if surface is Client else fairlead
         names = {name for name in dir(client) if not name.startswith("_")}
         for name in names - (ONLY_CLIENT if surface is Fairlead else set()):
-            member = getattr(given, name)
+            member = getattr(installation, name)
             if callable(member) or isinstance(member, str):
                 assert re.search(rf"`{name}\b", text), name
                 continue
             group = " ".join(re.findall(rf"\| `{name}\..*", text))
-            for verb in (each for each in dir(getattr(client, name)) if not each.startswith("_")):
+            for verb in (
+                member_name
+                for member_name in dir(getattr(client, name))
+                if not member_name.startswith("_")
+            ):
                 assert f".{verb}(" in group, f"{name}.{verb}"
     for name in SIGNATURES:
         described = re.search(rf"`{name}\((.*?)\)`", text)
         assert described, name
         expected = set(inspect.signature(getattr(surface, name)).parameters) - {"self", "check"}
         missing = {
-            each for each in expected if not re.search(rf"\b{each.strip('_')}\b", described[1])
+            parameter
+            for parameter in expected
+            if not re.search(rf"\b{parameter.strip('_')}\b", described[1])
         }
         assert missing <= {"by"}, (name, missing)
 
 
 def test_every_problem_is_documented() -> None:
-    found = rows(read("http.md").partition("## Errors")[2].partition("## Keys")[0])
-    assert found == {name: [str(kind.status), kind.title] for name, kind in KINDS.items()}
+    documented = rows(read("http.md").partition("## Errors")[2].partition("## Keys")[0])
+    assert documented == {name: [str(kind.status), kind.title] for name, kind in KINDS.items()}
 
 
 def test_every_failure_code_is_documented() -> None:
@@ -217,28 +225,30 @@ def test_every_failure_code_is_documented() -> None:
 
 def test_every_kind_is_documented() -> None:
     kinds = read("documents.md").partition("## Limits")[0]
-    assert set(rows(kinds)) == {each.kind for each in readers()}
+    assert set(rows(kinds)) == {reader.kind for reader in readers()}
 
 
 def test_every_make_target_is_documented() -> None:
     targets = re.findall(r"^([a-z-]+):.*## ", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
     documented = rows((ROOT / "CONTRIBUTING.md").read_text("utf-8"))
-    assert {each for each in documented if each.startswith("make ")} == {
-        f"make {each}" for each in targets
+    assert {target for target in documented if target.startswith("make ")} == {
+        f"make {target}" for target in targets
     }
 
 
 def test_every_marker_of_tests_is_documented() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
-    markers = {each.split(":")[0] for each in project["tool"]["pytest"]["ini_options"]["markers"]}
+    markers = {
+        marker.split(":")[0] for marker in project["tool"]["pytest"]["ini_options"]["markers"]
+    }
     documented = rows((ROOT / "CONTRIBUTING.md").read_text("utf-8"))
-    assert {each for each in documented if not each.startswith("make ")} == {*markers, "hypothesis"}
+    assert {name for name in documented if not name.startswith("make ")} == {*markers, "hypothesis"}
 
 
 def anchors(page: Path) -> set[str]:
     """The anchors that a page's headings make."""
     headings = HEADING.findall(FENCED.sub("", page.read_text("utf-8")))
-    return {re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in headings}
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def broken(page: Path, link: str) -> bool:
@@ -253,7 +263,15 @@ def broken(page: Path, link: str) -> bool:
 def test_links_lead_somewhere(page: Path) -> None:
     text = FENCED.sub("", page.read_text("utf-8"))
     links = [first or second for first, second in LINK.findall(text)]
-    assert [each for each in links if "://" not in each and broken(page, each)] == []
+    assert [link for link in links if "://" not in link and broken(page, link)] == []
+
+
+def test_every_file_of_the_architecture_page_exists() -> None:
+    page = ROOT / "docs" / "discussion" / "architecture.md"
+    table = page.read_text("utf-8").partition("\n## Where to look\n")[2]
+    files = re.findall(r"`([a-z_/]+(?:\.py|/))`", table)
+    assert files
+    assert [file for file in files if not (ROOT / "src" / "fairlead" / file).exists()] == []
 
 
 def test_every_page_is_in_the_index() -> None:
@@ -272,17 +290,17 @@ def test_no_page_names_a_registry_or_a_place_on_somebodys_machine(page: Path) ->
 
 
 def runnable() -> list[Any]:
-    found = [(page, RUNNABLE.findall(page.read_text("utf-8"))) for page in pages()]
-    return [pytest.param(blocks, id=name_of(page)) for page, blocks in found if blocks]
+    blocks_of_pages = [(page, RUNNABLE.findall(page.read_text("utf-8"))) for page in pages()]
+    return [pytest.param(blocks, id=name_of(page)) for page, blocks in blocks_of_pages if blocks]
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty folder to be in, with a document that any reader of the pages may have."""
     monkeypatch.chdir(tmp_path)
-    for name in [each for each in os.environ if each.startswith("FAIRLEAD_")]:
+    for name in [name for name in os.environ if name.startswith("FAIRLEAD_")]:
         monkeypatch.delenv(name)
-    invoice = next(each for each in samples(50, seed=1) if each.name.endswith(".pdf"))
+    invoice = next(sample for sample in samples(50, seed=1) if sample.name.endswith(".pdf"))
     Path("invoice.pdf").write_bytes(invoice.content)
     return tmp_path
 

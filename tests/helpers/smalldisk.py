@@ -297,7 +297,7 @@ def a_full_disk_works_again(disk: Disk, rounds: int = 2, size: str = "24m") -> N
     disk.mount(f"size={size}")
     content, accepted = os.urandom(30_000), []
     with Fairlead(disk.folder) as fairlead:
-        fairlead.folder.reserve.lay()
+        fairlead.folder.reserve.fill()
         for _ in range(rounds):
             ids: list[str] = []
             for number in (150, 20, 1):  # the last ones fill the disk one by one

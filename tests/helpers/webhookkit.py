@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from threading import Event, Thread
 from typing import NamedTuple
 
-from fairlead.model.webhooks import DEFAULT_KINDS, NewWebhook, Sending, Webhook
+from fairlead.model.webhooks import DEFAULT_KINDS, Sending, Webhook, WebhookRecord
 from fairlead.storage import Store
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
@@ -98,5 +98,5 @@ def sending(url: str, body: str = "{}") -> Sending:
 def added(store: Store, customer: str, number: int = 1, url: str = "http://a.test/") -> Webhook:
     store.add_customer(customer)
     return store.outbox.add(
-        NewWebhook(f"{customer}-{number}", customer, url, DEFAULT_KINDS, SECRET)
+        WebhookRecord(f"{customer}-{number}", customer, url, DEFAULT_KINDS, SECRET)
     )

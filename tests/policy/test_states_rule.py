@@ -13,13 +13,13 @@ ARROWS = {
     "processing": {
         "finish": "done",
         "fail": "failed",
-        "retry": "waiting",
+        "requeue": "waiting",
         "release": "waiting",
         "cancel": "cancelled",
     },
-    "done": {"again": "waiting"},
-    "failed": {"again": "waiting"},
-    "cancelled": {"again": "waiting"},
+    "done": {"retry": "waiting"},
+    "failed": {"retry": "waiting"},
+    "cancelled": {"retry": "waiting"},
 }
 
 
@@ -42,7 +42,7 @@ def test_done_is_reached_by_finish_alone_and_left_by_a_retry_alone(actions: list
         if not allows(state, action):
             continue
         before, state = state, after(state, action)
-        assert before is not State.DONE or action is Action.RETRIED
+        assert before is not State.DONE or action is Action.RETRY
         assert (state is State.DONE) == (action is Action.FINISH)
 
 

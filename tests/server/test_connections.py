@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import httpx
 import pytest
@@ -12,12 +12,7 @@ from apikit import PATIENT, Served, answer_on, raw_problem, served, upload
 from starlette.types import Receive, Scope, Send
 from uvicorn.server import ServerState
 
-from fairlead.server.connection_limits import (
-    MAX_BYTES_BETWEEN_REQUESTS,
-    MAX_JOINED_BYTES,
-    JoinedWrites,
-    LimitedConnection,
-)
+from fairlead.server.connection_limits import MAX_BYTES_BETWEEN_REQUESTS, LimitedConnection
 from fairlead.server.server import READER_TIMEOUT_MS, bound_socket, server_config
 
 LIVE = b"GET /livez HTTP/1.1\r\nHost: x\r\n"
@@ -77,29 +72,51 @@ def test_bodies_do_not_count_as_headers(server: Served) -> None:
         assert upload(client, b"x" * 2 * MAX_BYTES_BETWEEN_REQUESTS).status_code == 202
 
 
-def test_bodies_do_not_count_as_headers_when_the_request_before_ends_late() -> None:
-    class Transport(asyncio.Transport):
-        is_aborted = False
+class Transport(asyncio.Transport):
+    is_aborted = False
 
-        def abort(self) -> None:
-            self.is_aborted = True
+    def abort(self) -> None:
+        self.is_aborted = True
 
-        def pause_reading(self) -> None:
-            pass
-
-        def close(self) -> None:
-            pass
-
-    async def app(_scope: Scope, _receive: Receive, _send: Send) -> None:
+    def pause_reading(self) -> None:
         pass
 
+    def close(self) -> None:
+        pass
+
+
+class SteppedLoop(asyncio.SelectorEventLoop):
+    """An event loop whose time the test sets."""
+
+    now = 0.0
+
+    def time(self) -> float:
+        return self.now
+
+    async def step(self, seconds: float) -> None:
+        """Let time pass, and run the timers that are due."""
+        self.now += seconds
+        for _ in range(2):
+            await asyncio.sleep(0)
+
+
+async def nothing(_scope: Scope, _receive: Receive, _send: Send) -> None:
+    """An application that answers nothing."""
+
+
+def connection_over(transport: Transport) -> LimitedConnection:
+    """A connection of a server that gives requests 20 s; it needs a running loop."""
+    config = server_config(nothing, 20)
+    config.load()
+    connection = LimitedConnection(20, 9, config=config, server_state=ServerState(), app_state={})
+    connection.connection_made(transport)
+    return connection
+
+
+def test_bodies_do_not_count_as_headers_when_the_request_before_ends_late() -> None:
     async def overlap() -> bool:
-        config, transport = server_config(app, 20), Transport()
-        config.load()
-        connection = LimitedConnection(
-            20, 9, config=config, server_state=ServerState(), app_state={}
-        )
-        connection.connection_made(transport)
+        transport = Transport()
+        connection = connection_over(transport)
         connection.request_began()
         connection.request_began()  # the next one
         connection.request_ended()  # of the first one
@@ -112,47 +129,29 @@ def test_bodies_do_not_count_as_headers_when_the_request_before_ends_late() -> N
     assert asyncio.run(overlap()) is False
 
 
-class Recorder(asyncio.Transport):
-    """A transport that notes what each system call would send."""
+def test_each_piece_of_a_body_has_the_whole_time() -> None:
+    async def upload_slowly(loop: SteppedLoop) -> list[float]:
+        transport, cancelled = Transport(), list[float]()
+        connection = connection_over(transport)
+        connection.request_began()
+        for _ in range(5):
+            connection.body_awaited(lambda: cancelled.append(loop.now))
+            await loop.step(19)
+            connection.body_arrived()
+        await loop.step(100)  # the server works
+        connection.body_awaited(lambda: cancelled.append(loop.now))
+        await loop.step(19)
+        assert connection.is_awaiting_body
+        await loop.step(1)
+        assert not connection.is_awaiting_body
+        await loop.step(100)
+        connection.connection_lost(None)
+        assert not transport.is_aborted
+        return cancelled
 
-    def __init__(self) -> None:
-        super().__init__({"peername": "reader"})
-        self.sent: list[bytes] = []
-
-    def writelines(self, pieces: Iterable[bytes | bytearray | memoryview]) -> None:
-        self.sent.append(b"".join(pieces))
-
-    def close(self) -> None:
-        self.sent.append(b"closed")
-
-
-def test_what_one_turn_of_the_loop_writes_is_sent_together() -> None:
-    async def written() -> list[bytes]:
-        recorder = Recorder()
-        joined = JoinedWrites(recorder)
-        assert joined.get_extra_info("peername") == "reader"
-        for turn in (b"1", b"2"):
-            joined.write(b"head " + turn)
-            joined.write(b" body " + turn)
-            await asyncio.sleep(0)
-        joined.write(b"the rest")
-        joined.close()
-        await asyncio.sleep(0)
-        return recorder.sent
-
-    expected = [b"head 1 body 1", b"head 2 body 2", b"the rest", b"closed"]
-    assert asyncio.run(written()) == expected
-
-
-def test_joined_writes_keep_little_in_memory() -> None:
-    async def written() -> list[bytes]:
-        recorder = Recorder()
-        joined = JoinedWrites(recorder)
-        joined.write(b"x" * MAX_JOINED_BYTES)
-        joined.write(b"y")
-        return recorder.sent
-
-    assert asyncio.run(written()) == [b"x" * MAX_JOINED_BYTES + b"y"]
+    loop = SteppedLoop()
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        assert runner.run(upload_slowly(loop)) == [5 * 19 + 100 + 20]
 
 
 def test_a_request_that_takes_longer_than_headers_may_is_served(hasty: Served) -> None:

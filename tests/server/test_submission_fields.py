@@ -75,6 +75,23 @@ def test_a_field_that_is_not_valid_is_refused(tmp_path: Path, field: str, value:
     in_process(tmp_path, send)
 
 
+@pytest.mark.parametrize("form", [True, False])
+def test_a_field_that_came_twice_is_refused(tmp_path: Path, form: bool) -> None:
+    async def send(server: InProcess) -> None:
+        client = server.http(server.fairlead.keys.add(service="shop")[0])
+        if form:
+            customers: Any = {"customer": ["acme", "beta"]}
+            response = await client.post("/v1/documents", files={"file": b"a"}, data=customers)
+        else:
+            query = "/v1/documents?name=a.txt&customer=acme&customer=beta"
+            response = await client.post(query, content=b"a")
+        detail = problem(response, "invalid-upload", 400)["detail"]
+        assert detail == "the field customer came twice; send it once"
+        assert not server.fairlead.documents().items
+
+    in_process(tmp_path, send)
+
+
 def test_the_client_sends_and_finds_them(tmp_path: Path) -> None:
     async def send(server: InProcess) -> None:
         client = server.client(server.fairlead.keys.add("acme")[0])

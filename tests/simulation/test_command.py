@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from lxml import etree
 
 from fairlead.cli import main
-from fairlead.cli.simulate import simulate_command, write_whole
+from fairlead.cli.simulate import simulate_command, write_atomically
 from fairlead.errors import InvalidSetting, InvalidTrace, UsageError
 from fairlead.policy.classic import ClassicPolicy, FifoPolicy
 from fairlead.policy.overdue_lane import OverdueLane
@@ -187,7 +187,7 @@ def test_a_failed_write_keeps_what_was_there(
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(click.FileError, match="No space left"):
-        write_whole(path, "new")
+        write_atomically(path, "new")
     assert path.read_text() == "old"
     assert sorted(tmp_path.iterdir()) == [path]
 
@@ -196,17 +196,17 @@ def test_links_and_pipes_stay_what_they_are(tmp_path: Path) -> None:
     target, link = tmp_path / "target.csv", tmp_path / "link.csv"
     target.write_text("old")
     link.symlink_to(target)
-    write_whole(link, "new")
+    write_atomically(link, "new")
     assert link.is_symlink()
     assert target.read_text() == "new"
-    write_whole(Path(os.devnull), "gone")
+    write_atomically(Path(os.devnull), "gone")
     assert stat.S_ISCHR(Path(os.devnull).stat().st_mode)
 
 
 def test_a_new_file_has_the_usual_rights(tmp_path: Path) -> None:
     plain, whole = tmp_path / "plain", tmp_path / "whole"
     plain.write_text("")
-    write_whole(whole, "")
+    write_atomically(whole, "")
     assert whole.stat().st_mode == plain.stat().st_mode
 
 

@@ -10,7 +10,7 @@ from webhookkit import SECRET, added
 
 from fairlead.errors import UnknownBatch
 from fairlead.model.documents import Submission
-from fairlead.model.webhooks import DEFAULT_KINDS, NewWebhook
+from fairlead.model.webhooks import DEFAULT_KINDS, WebhookRecord
 from fairlead.storage import Store
 
 
@@ -41,7 +41,7 @@ def test_keys_webhooks_and_names_go_with_the_customer(store: Store) -> None:
 
 def test_webhooks_of_all_customers_are_told_without_the_name(store: Store) -> None:
     name, other = 'a_m%e "!"', "axm%e"
-    new = NewWebhook("all", None, "http://a.test/", DEFAULT_KINDS, SECRET)
+    new = WebhookRecord("all", None, "http://a.test/", DEFAULT_KINDS, SECRET)
     webhook = store.outbox.add(new)
     batch = new_document()._replace(batch="b1")
     [document] = store.submit(Submission(name, (batch,), new_batch="b1"))

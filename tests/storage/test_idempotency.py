@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from storekit import DONE, ids, must_claim, submit
+from storekit import DONE, ids, must_claim, submission, submit
 
 from fairlead.errors import IdempotencyConflict
+from fairlead.model.documents import Submission
 from fairlead.model.states import State
 from fairlead.storage import Store
 
@@ -45,6 +46,17 @@ def test_keys_belong_to_their_customer(store: Store) -> None:
     (ours,) = submit(store, "acme", key="k", fingerprint="body")
     (theirs,) = submit(store, "globex", key="k", fingerprint="another body")
     assert ours.id != theirs.id
+
+
+def test_a_service_uses_a_key_for_one_customer_only(store: Store) -> None:
+    def from_service(customer: str) -> Submission:
+        return submission(customer, 1, key="k", fingerprint="body", sender="service")
+
+    accepted, refused = store.submit_each([from_service("acme"), from_service("globex")])
+    assert isinstance(accepted, list)
+    assert isinstance(refused, IdempotencyConflict)
+    with pytest.raises(IdempotencyConflict):
+        store.submit(from_service("globex"))
 
 
 def test_a_refused_submission_leaves_its_key_free(store: Store) -> None:

@@ -28,9 +28,9 @@ from fairlead.model.webhooks import (
     LASTING,
     LEASE,
     MOST_OF_A_CUSTOMER,
-    NewWebhook,
     Sending,
     Status,
+    WebhookRecord,
     WebhookResponse,
     next_delay,
 )
@@ -50,7 +50,9 @@ def delivered_kinds(store: Store, webhook: str) -> list[str]:
 
 
 def test_a_webhook_without_a_customer_is_told_of_all(store: Store) -> None:
-    every = store.outbox.add(NewWebhook("all", None, "http://a.test/", ("document.done",), SECRET))
+    every = store.outbox.add(
+        WebhookRecord("all", None, "http://a.test/", ("document.done",), SECRET)
+    )
     own = added(store, "acme")
     for customer in ("acme", "globex"):
         submit_one(store, customer)
@@ -365,7 +367,7 @@ def test_a_customer_has_so_many_webhooks_and_must_be_known(store: Store) -> None
     with pytest.raises(InvalidWebhook, match="delete one"):
         added(store, "acme", 99)
     with pytest.raises(UnknownCustomer):
-        store.outbox.add(NewWebhook("w", "nobody", "http://a.test/", ("document.done",), SECRET))
+        store.outbox.add(WebhookRecord("w", "nobody", "http://a.test/", ("document.done",), SECRET))
     assert len(store.outbox.webhooks("acme")) == MOST_OF_A_CUSTOMER
 
 

@@ -35,7 +35,8 @@ from fairlead.storage.sqlite import SqliteStore
 
 MILLION, MANY, FEW = 1_000_000, 5_000, 100
 GROWS = re.compile(
-    r"SCAN (documents|customers|waiting|delayed|running|contents|events|queue_\w+s|[acdemrwy]\b)"
+    r"SCAN (documents|customers|waiting|delayed|running|originals|results|events|queue_\w+s)"
+    r"|SCAN [acdemrwy]\b"
     r"|TEMP B-TREE"
 )
 

@@ -47,7 +47,16 @@ from fairlead.storage.sql.queries import SCHEMA_NUMBER, sql, statements
 
 TABLES_OF_CUSTOMERS = (
     *("customers", "accounts", "documents", "idempotency_keys", "events", "webhooks"),
-    *("deliveries", "access_keys", "deleted", "contents", "waiting", "delayed", "running"),
+    *(
+        "deliveries",
+        "access_keys",
+        "deleted",
+        "originals",
+        "results",
+        "waiting",
+        "delayed",
+        "running",
+    ),
     "retry_slots",
 )
 
@@ -346,7 +355,8 @@ def test_statements_are_translated() -> None:
 
 
 GROWS = re.compile(
-    r"Seq Scan on (documents|customers|events|deliveries|waiting|running|contents|queue_\w+s)"
+    r"Seq Scan on (documents|customers|events|deliveries|waiting|running|queue_\w+s)"
+    r"|Seq Scan on (originals|results)"
 )
 
 LIST_GROWS = re.compile(r"(Seq|Bitmap Heap) Scan on (documents|waiting)|Hash Join|Merge Join")

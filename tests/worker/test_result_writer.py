@@ -109,7 +109,7 @@ def test_a_short_text_that_was_altered_is_not_given_out(fairlead: Fairlead) -> N
     writer.add(FinishedJob(claim, Extraction("text", "true", {}), 0.1))
     writer.close()
     with closing(apsw.Connection(str(fairlead.folder.database))) as connection:
-        connection.execute("UPDATE contents SET content = CAST('false' AS BLOB)")
+        connection.execute("UPDATE results SET content = CAST('false' AS BLOB)")
     with pytest.raises(DamagedData, match="differs from what was stored"):
         fairlead.text(claim.id)
 

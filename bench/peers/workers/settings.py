@@ -1,4 +1,4 @@
-"""What the benchmark tells the programs of the peers, in environment variables."""
+"""The settings of the peers' programs, in environment variables."""
 
 from __future__ import annotations
 

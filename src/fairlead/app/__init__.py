@@ -1,4 +1,4 @@
-"""`Fairlead`: the whole embedded installation as one object. Here the parts are put together."""
+"""`Fairlead`: an embedded installation, put together from its parts."""
 
 from __future__ import annotations
 

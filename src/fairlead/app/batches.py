@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from fairlead.app.expected_end import expected_end
 from fairlead.errors import InvalidTransition, UnknownDocument
 from fairlead.model.batches import Batch
 
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
 _PAGE = 1000
 
 
-class Batches:
-    """Batches. `by` names who decides, in the audit record."""
+class EmbeddedBatches:
+    """Batches. `by` is the actor in the audit record."""
 
     def __init__(self, fairlead: Fairlead) -> None:
         self._fairlead = fairlead
@@ -27,24 +28,18 @@ class Batches:
         batch, last_pending = self._fairlead.store.batch(id_)
         if last_pending is None:
             return batch
-        return replace(batch, expected_end=self._expected_end(last_pending))
+        try:
+            document = self._fairlead.document(last_pending)
+        except UnknownDocument:  # it was deleted meanwhile
+            return batch
+        end = expected_end(self._fairlead.store, self._fairlead.why, document)
+        return replace(batch, expected_end=end)
 
     def cancel(self, id_: str, /, *, by: str | None = None) -> Batch:
         """Cancel the documents of a batch that are pending; those that have ended stay."""
-        self._fairlead.store.batch(id_)  # an unknown one is an error
+        self._fairlead.store.batch(id_)  # raises UnknownBatch
         for document in self._fairlead.documents(batch=id_, limit=_PAGE):
             if document.state.is_pending:
                 with suppress(InvalidTransition, UnknownDocument):  # it ended meanwhile
                     self._fairlead.cancel(document.id, by=by)
         return self.show(id_)
-
-    def _expected_end(self, id_: str) -> float | None:
-        """When the document that was accepted last is expected to end; None: not known."""
-        try:
-            document = self._fairlead.document(id_)
-            if document.started_at is not None:
-                return max(self._fairlead.store.now(), document.started_at + document.estimate)
-            forecast = self._fairlead.why(id_).forecast
-        except UnknownDocument:  # it was deleted meanwhile
-            return None
-        return None if forecast is None else forecast.expected + document.estimate

@@ -1,4 +1,4 @@
-"""The bytes of documents and the texts read out of them, in the store or in blob storage."""
+"""The contents of documents, in the store or in blob storage: originals and results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fairlead.storage import Store
 
 
 class Contents:
-    """Reads originals and texts, with a check of their SHA-256."""
+    """Reads originals and results, and checks their SHA-256."""
 
     def __init__(self, store: Store, files: BlobStore, texts: BlobStore) -> None:
         self._store = store
@@ -29,16 +29,16 @@ class Contents:
         stored = self._store.stored_document(id_)
         if stored.text_sha256 is None:
             raise NotReady(_why_no_text(self._store.document(id_)))
-        return self._read(id_, "text", stored.text_sha256, stored.text_key)
+        return self._text(id_, "text", stored.text_sha256, stored.text_key)
 
     def markdown(self, id_: str) -> str:
         """The Markdown; the text where the document has no layout."""
         stored = self._store.stored_document(id_)
         if stored.markdown_sha256 is None:
             return self.text(id_)
-        return self._read(id_, "markdown", stored.markdown_sha256, stored.markdown_key)
+        return self._text(id_, "markdown", stored.markdown_sha256, stored.markdown_key)
 
-    def _read(self, id_: str, field: str, sha256: str, key: str | None) -> str:
+    def _text(self, id_: str, field: str, sha256: str, key: str | None) -> str:
         if key is not None:
             return self._texts.read(key, sha256).decode()
         content = self._store.result_content(id_, field)
@@ -60,21 +60,21 @@ class Contents:
         return file
 
     def result(self, id_: str) -> DocumentResult:
-        """What was found in a document when it was last done; it may have been retried since."""
-        document, found = self._store.document(id_), self._store.results(id_)
-        if document.state is not State.DONE and not found:
+        """The result of the document when it was last done; it may have been retried since."""
+        document, results = self._store.document(id_), self._store.results(id_)
+        if document.state is not State.DONE and not results:
             raise NotReady(_why_no_result(document))
-        return DocumentResult(id_, self, found)
+        return DocumentResult(id_, self, results)
 
-    def found(self, id_: str, role: str, content: Content) -> bytes:
-        """The bytes of a result."""
+    def read(self, id_: str, role: str, content: Content) -> bytes:
+        """The bytes of one content of a result."""
         if content.key is not None:
             return self._texts.read(content.key, content.sha256)
         stored = self._store.result_content(id_, role, content.name)
         return check_content(stored, content.sha256, f"the {role} of document {id_}")
 
     def path_of(self, content: Content) -> Path | None:
-        """The local file of a result; None: the store has it."""
+        """The local file of a content; None if the store has it."""
         return None if content.key is None else self._texts.path(content.key)
 
     def original(self, id_: str) -> bytes:
@@ -83,21 +83,21 @@ class Contents:
         return self._files.read(id_, document.sha256) if content is None else content
 
     def short_original(self, document: Document) -> bytes | None:
-        """The document as it was submitted, where the store keeps it; None: it is a file."""
+        """The original, if the store has it; None: it is a file."""
         content = self._store.original(document.id)
         if content is None:
             return None
         return check_content(content, document.sha256, f"document {document.id}")
 
     def path(self, document: Document) -> Path:
-        """The file of a document that the store does not keep."""
+        """The file of an original that the store does not have."""
         return self._files.path(document.id)
 
     def damage(self, document: Document) -> Iterator[str]:
-        """Read all contents of a document; say which are missing or changed."""
+        """Read all contents of a document; yield what is missing or damaged."""
         checks = [partial(self.original, document.id)]
         checks += [
-            partial(self.found, document.id, role, content)
+            partial(self.read, document.id, role, content)
             for role, content in self._store.results(document.id)
         ]
         for check in checks:
@@ -109,15 +109,15 @@ class Contents:
                 yield str(error)
 
     def delete(self, id_: str, texts: Sequence[str]) -> None:
-        """Remove the files of a document whose row is deleted, and of its texts, by their keys."""
+        """Remove the files of a document whose row is deleted, and those of its texts, by key."""
         self._files.delete([id_])
         self._texts.delete(texts)
 
 
-def check_content(content: bytes | None, sha256: str, what: str) -> bytes:
-    """The content, after a check of its SHA-256; `what` names it in the error."""
+def check_content(content: bytes | None, sha256: str, name: str) -> bytes:
+    """The content, after a check of its SHA-256; `name` is for the error."""
     if content is None or hashlib.sha256(content).hexdigest() != sha256:
-        raise DamagedData(f"{what} differs from what was stored; restore it from a backup")
+        raise DamagedData(f"{name} differs from what was stored; restore it from a backup")
     return content
 
 

@@ -1,4 +1,4 @@
-"""`fairlead.customers`: customers, their settings, and what their next document would get."""
+"""`fairlead.customers`: customers, their settings, and the priority of their next document."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from fairlead.app.keys import Keys
+from fairlead.app.expected_end import expected_end, is_delayed
+from fairlead.app.keys import EmbeddedKeys
 from fairlead.config.settings import Settings
-from fairlead.errors import CustomerExists, Message, UnknownDocument, UnknownKey
+from fairlead.errors import CustomerExists, Message, UnknownKey
 from fairlead.model.customers import Customer, CustomerRecord, check_reason
 from fairlead.model.documents import Document
 from fairlead.model.explanations import Explanation
@@ -26,19 +27,19 @@ from fairlead.policy.rules import Rules
 from fairlead.storage import Store
 
 DELETED_AT_ONCE = 500
-NEWEST_LOOKED = 20
-"""Waiting documents among which the newest is looked for that is not delayed."""
+NEWEST_WAITING = 20
+"""The waiting documents in which to look for the newest one without a delay."""
 
 
 class NextPlace(Struct, frozen=True):
-    """What a customer's next document would get now."""
+    """The count and priority that a customer's next document would get now."""
 
     count: int
     priority: int
 
 
-class Customers:
-    """Customers and their settings. `by` names who decides, in the audit record."""
+class EmbeddedCustomers:
+    """Customers and their settings. `by` is the actor in the audit record."""
 
     def __init__(
         self,
@@ -46,7 +47,7 @@ class Customers:
         rules: Callable[[], Rules],
         actor: str | None,
         *,
-        keys: Keys,
+        keys: EmbeddedKeys,
         settings: Callable[[], Settings],
         why: Callable[[str], Explanation],
         delete: Callable[..., None],
@@ -62,9 +63,9 @@ class Customers:
     def add(
         self, name: str, /, *, must_be_new: bool = False, by: str | None = None, **settings: Any
     ) -> Customer:
-        """Make a customer known before it submits anything, with settings as of `set`.
+        """Add a customer, with settings as for `set`; submitting also adds customers.
 
-        A known one gets the settings; with `must_be_new` it is refused and stays as it is.
+        An existing customer gets the settings; with `must_be_new`, CustomerExists is raised.
         """
         _check_account(settings)
         if not self._store.add_customer(check_customer(name), by=by or self._actor, **settings):
@@ -85,9 +86,9 @@ class Customers:
         return self.view(self._store.customer(name))
 
     def set(self, name: str, /, *, by: str | None = None, **changes: Any) -> Customer:
-        """Change settings of a customer: weight, account, caps, interval, thresholds.
+        """Change settings of a customer, such as its weight, account, caps or thresholds.
 
-        None: the installation's own setting. Settings that are not named stay as they are.
+        None restores the installation's setting. Other settings keep their values.
         """
         _check_account(changes)
         self._store.set_customer(name, by=by or self._actor, **changes)
@@ -109,7 +110,7 @@ class Customers:
         return self.show(name)
 
     def block(self, name: str, /, *, reason: str, by: str | None = None) -> Customer:
-        """Refuse the customer's new documents, with a reason; those it has are processed."""
+        """Refuse new documents of the customer, with a reason; earlier ones are still processed."""
         return self.set(name, by=by, blocked=check_reason(reason))
 
     def unblock(self, name: str, /, *, by: str | None = None) -> Customer:
@@ -119,8 +120,8 @@ class Customers:
     def delete(self, name: str, /, *, by: str | None = None) -> None:
         """Delete a customer with everything: documents, texts, keys, webhooks, its name in events.
 
-        Its usage stays as numbers. New documents are refused meanwhile; after an interruption,
-        deleting it again goes on.
+        Its usage stays, without its name. New documents are refused meanwhile. After an
+        interruption, call it again.
         """
         self.block(name, reason="the customer is being deleted", by=by)
         while True:
@@ -130,16 +131,15 @@ class Customers:
                 return
 
     def link(self, name: str, /, *, days: int = LINK_DAYS, by: str | None = None) -> NewLink:
-        """A link that shows the customer's page without a key, for so many days.
+        """Make a link that opens the customer's page without a key, for so many days.
 
-        Its path is returned only here; it shows this customer's page and permits nothing else.
+        Only this call returns its path. The link permits nothing else.
         """
-        key, made = self._keys.add_link(name, days=days, by=by)
-        end = made.expires_at or 0.0
-        return NewLink(link_path(key), made.id, name, made.created_at, end)
+        secret, key = self._keys.add_link(name, days=days, by=by)
+        return NewLink(link_path(secret), key.id, name, key.created_at, key.expires_at or 0.0)
 
     def links(self, name: str, /) -> builtins.list[Key]:
-        """The customer's links that are valid, oldest first."""
+        """The valid links to the customer's page, oldest first."""
         return self._keys.links(name)
 
     def revoke_link(self, name: str, id_: str, /, *, by: str | None = None) -> Key:
@@ -153,7 +153,7 @@ class Customers:
         return self._keys.revoke(id_, by=by)
 
     def standing(self, name: str, /) -> CustomerStanding:
-        """Where the customer stands: count, next priority, what is pending, and usage of today."""
+        """The customer's count, next priority, pending documents, and usage of today."""
         record, now = self._store.customer(name), self._store.now()
         following = self.next_place(record)
         today = int(now // DAY)
@@ -172,9 +172,9 @@ class Customers:
         )
 
     def count(self, customer: CustomerRecord | str, policy: PolicyName | None = None) -> int:
-        """The customer's count now: that of its last document, or 0 where it has been reset.
+        """The count of the customer's last document, or 0 after a reset.
 
-        Under fair, that which its next document would get.
+        Under fair, the count that its next document would get.
         """
         record = self._record(customer)
         rule = self.rule(record, policy)
@@ -184,7 +184,7 @@ class Customers:
         return 0 if counter is None or rule.is_reset(counter, now=now) else counter.count
 
     def limits(self, customer: CustomerRecord | None = None) -> Limits:
-        """What one request may bring, with the caps of a customer."""
+        """The limits of one request, and the caps of a customer."""
         settings = self._settings()
         request = Limits(
             settings.max_document_bytes, settings.max_upload_bytes, settings.max_upload_files
@@ -202,47 +202,28 @@ class Customers:
         )
 
     def _expected_end(self, customer: CustomerRecord) -> float | None:
-        """When the last of the customer's documents should have ended."""
+        """The expected end of all pending documents; None if there are none, or it is unknown."""
         if customer.paused:
             return None
-        ends = []
-        for document in self._last_to_end(customer.name):
-            start = self._expected_start(document)
-            if start is None:
-                return None
-            ends.append(start + document.estimate)
-        return max([*ends, self._store.now()]) if ends else None
+        documents = self._last_to_end(customer.name)
+        ends = [expected_end(self._store, self._why, document) for document in documents]
+        known = [end for end in ends if end is not None]
+        return max(known) if known and len(known) == len(ends) else None
 
     def _last_to_end(self, customer: str) -> builtins.list[Document]:
-        """The newest document that is processing, the newest that waits, and delayed newer ones."""
-        found = self._store.documents(customer=customer, state=State.PROCESSING, limit=1)
-        newest = self._store.documents(customer=customer, state=State.WAITING, limit=NEWEST_LOOKED)
+        """The newest processing document, the newest waiting one, and delayed newer ones."""
+        documents = self._store.documents(customer=customer, state=State.PROCESSING, limit=1)
+        newest = self._store.documents(customer=customer, state=State.WAITING, limit=NEWEST_WAITING)
         for document in newest:
-            found.append(document)
-            if not self._is_delayed(document):
+            documents.append(document)
+            if not is_delayed(self._store, document):
                 break
-        return found
-
-    def _is_delayed(self, document: Document) -> bool:
-        return document.not_before is not None and document.not_before > self._store.now()
-
-    def _expected_start(self, document: Document) -> float | None:
-        """When it started or should start; None: nobody works on it, or it was deleted."""
-        if document.state is State.PROCESSING:
-            return document.started_at
-        if self._is_delayed(document):
-            is_served = self._store.pipeline_state(document.pipeline).is_served
-            return document.not_before if is_served and self._store.flow() is not None else None
-        try:
-            forecast = self._why(document.id).forecast
-        except UnknownDocument:
-            return None
-        return None if forecast is None else forecast.expected
+        return documents
 
     def usage(
         self, name: str | None = None, /, *, since: str | None = None, until: str | None = None
     ) -> builtins.list[Usage]:
-        """What a customer, or each of them, used by day, UTC; days are dates such as 2026-01-31."""
+        """The usage of a customer, or of each, by day (UTC); days are dates such as 2026-01-31."""
         if name is not None:
             self._store.customer(name)
         first = 0 if since is None else day_number(since)
@@ -252,10 +233,10 @@ class Customers:
     def rule(
         self, customer: CustomerRecord | str, policy: PolicyName | None = None
     ) -> ClassicPolicy | FairRule:
-        """The rule in force, as it holds for this customer; `policy` where it is known already."""
-        rules, own = self._rules(), self._record(customer).settings
-        make = rules.fair if (policy or self._store.policy()) == "fair" else rules.classic
-        return make(own.reset_interval, own.thresholds)
+        """The rule in force for this customer; `policy` saves reading it again."""
+        rules, settings = self._rules(), self._record(customer).settings
+        rule_for = rules.fair if (policy or self._store.policy()) == "fair" else rules.classic
+        return rule_for(settings.reset_interval, settings.thresholds)
 
     def next_place(
         self,
@@ -263,9 +244,9 @@ class Customers:
         policy: PolicyName | None = None,
         now: float | None = None,
     ) -> NextPlace:
-        """What the customer's next document would get now.
+        """The count and priority that the customer's next document would get now.
 
-        For many customers, read `policy` and the store's time once and pass them in.
+        For many customers, read `policy` and `now` from the store once and pass them in.
         """
         record = self._record(customer)
         rule = self.rule(record, policy)
@@ -281,7 +262,7 @@ class Customers:
         policy: PolicyName | None = None,
         now: float | None = None,
     ) -> Customer:
-        """The customer as it is shown, with what follows from its record at this moment."""
+        """The customer with what follows from its record at this moment."""
         record = self._record(customer)
         now = self._store.now() if now is None else now
         waits_since = record.oldest_waiting_at
@@ -312,9 +293,9 @@ class Customers:
 def reset_time(
     rule: ClassicPolicy | FairRule, customer: CustomerRecord, now: float
 ) -> float | None:
-    """When the count is back at zero; None: it is, or under fair only what waits is counted.
+    """When the count returns to 0; None if it is 0, or under fair depends on what waits alone.
 
-    Under classic no document may arrive until then, under fair none may start.
+    Under classic this holds if no document arrives until then, under fair if none starts.
     """
     if isinstance(rule, FairRule):
         standing = customer.standing

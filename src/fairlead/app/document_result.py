@@ -1,4 +1,4 @@
-"""The result of a document: texts, data and files, read when they are asked for."""
+"""The result of a document: texts, data and files, which are read on access."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ if TYPE_CHECKING:
 class DocumentResult:
     """What the steps of a document found. Contents are checked by their SHA-256."""
 
-    def __init__(self, id_: str, contents: Contents, found: list[tuple[str, Content]]) -> None:
+    def __init__(self, id_: str, contents: Contents, results: list[tuple[str, Content]]) -> None:
         self.id = id_
         self._contents = contents
-        self._roles = {role for role, _ in found}
-        self._data = next((content for role, content in found if role == "data"), None)
-        self._files = {content.name: content for role, content in found if role == "file"}
+        self._roles = {role for role, _ in results}
+        self._data = next((content for role, content in results if role == "data"), None)
+        self._files = {content.name: content for role, content in results if role == "file"}
 
     def __repr__(self) -> str:
-        found = ["text"] * self.has_text + ["data"] * (self._data is not None)
-        found += map(repr, self._files)
-        return f"<DocumentResult of {self.id}: {', '.join(found) or 'nothing'}>"
+        parts = ["text"] * self.has_text + ["data"] * (self._data is not None)
+        parts += map(repr, self._files)
+        return f"<DocumentResult of {self.id}: {', '.join(parts) or 'nothing'}>"
 
     @property
     def text(self) -> str | None:
-        """The text; None: no step found one."""
+        """The text; None if no step found one."""
         return self._contents.text(self.id) if self.has_text else None
 
     @property
@@ -45,7 +45,7 @@ class DocumentResult:
         """The data of all steps; empty where they found none."""
         if self._data is None:
             return {}
-        data: dict[str, Any] = json.loads(self._contents.found(self.id, "data", self._data))
+        data: dict[str, Any] = json.loads(self._contents.read(self.id, "data", self._data))
         return data
 
     @property
@@ -61,16 +61,16 @@ class DocumentResult:
     def files(self) -> tuple[ResultFile, ...]:
         """The files, by name."""
         return tuple(
-            ResultFile(each.name, each.media_type or "", each.size, each.sha256)
-            for each in self._files.values()
+            ResultFile(file.name, file.media_type or "", file.size, file.sha256)
+            for file in self._files.values()
         )
 
     def file(self, name: str) -> bytes:
         """The bytes of a file; UnknownFile if no step returned one of this name."""
-        return self._contents.found(self.id, "file", self.found_file(name))
+        return self._contents.read(self.id, "file", self.stored_file(name))
 
-    def found_file(self, name: str) -> Content:
-        """Where the bytes of a file are."""
+    def stored_file(self, name: str) -> Content:
+        """A file as it is stored; UnknownFile if no step returned one of this name."""
         content = self._files.get(name)
         if content is None:
             raise UnknownFile(

@@ -10,23 +10,24 @@ from pathlib import Path
 from threading import Event as Flag
 from typing import Any, Self, overload
 
-from fairlead.app.batches import Batches
+from fairlead.app.batches import EmbeddedBatches
 from fairlead.app.contents import Contents
-from fairlead.app.customers import Customers
+from fairlead.app.customers import EmbeddedCustomers
 from fairlead.app.document_result import DocumentResult
-from fairlead.app.keys import Keys
+from fairlead.app.keys import EmbeddedKeys
 from fairlead.app.open_storage import RecordedPlace, open_files, postgres_store
-from fairlead.app.queue import Queue
-from fairlead.app.results import PORTION, Results, check_parts, event_number
+from fairlead.app.queue import EmbeddedQueue
+from fairlead.app.results import PORTION, ResultReader, check_parts, event_number
 from fairlead.app.services import Services
-from fairlead.app.webhooks import Webhooks
+from fairlead.app.webhooks import EmbeddedWebhooks
 from fairlead.config.data_folder import NO_ROOM, DataFolder
 from fairlead.config.settings import Settings, Sources, without_secrets
 from fairlead.errors import NotReady, TemporarilyUnavailable, UnknownDocument, UsageError
 from fairlead.intake import Intake
+from fairlead.model.blobs import BlobStore
 from fairlead.model.documents import Document, DocumentCheck, EndedDocument, Event
 from fairlead.model.explanations import Explanation
-from fairlead.model.installation import NamedSource, Page, page_of
+from fairlead.model.installation import ListingPage, NamedSource, listing_page
 from fairlead.model.pipelines import DEFAULT_PIPELINE
 from fairlead.model.sources import Source
 from fairlead.model.states import State, state_of
@@ -43,24 +44,25 @@ from fairlead.storage.sqlite import SqliteStore
 from fairlead.worker.sandbox.landlock import refuse_readable
 
 SHORT_ROOM = 64 << 20
-"""A disk with less gets back what deletions free in the database."""
+"""With less free space, deletions also shrink the database."""
 WORTH_SHRINKING = 1 << 20
+"""Free bytes in the database from which on it is shrunk."""
 PROGRESS_SECONDS = 0.5
-"""How often `wait` reports how many documents are left."""
+"""How often `wait` reports the number of pending documents."""
 
 
 class Fairlead:
-    """An embedded installation in a data folder, which several processes may hold open.
+    """An embedded installation in a data folder, which several processes may open.
 
-    All methods may be called from any thread. `settings` overrides single settings by name; `steps`
-    are those of the default pipeline: "read", functions, or functions by name, "module:function",
-    as may be those of `settings["pipelines"]`.
-    `outputs` are its optional files, "searchable-pdf" and "pages".
-    `clock` gives the time in seconds since 1970. With `patient`, a database server that cannot be
-    reached is waited for. `actor` stands in the audit record where a call does not say `by` whom.
+    All methods may be called from any thread. `settings` overrides single settings by name. `steps`
+    are those of the default pipeline: "read", functions, or their names as "module:function"; steps
+    in `settings["pipelines"]` may be the same. `outputs` are the optional files of the default
+    pipeline: "searchable-pdf" and "pages". `clock` returns seconds since 1970. With `patient`, an
+    unreachable database server is waited for. `actor` is the actor in the audit record of calls
+    without `by`.
 
-    `folder`, `store`, `files`, `texts`, `intake`, `contents`, `ends` and `services` are internal:
-    the server and the command line use them.
+    The server and the command line also use `folder`, `store`, `files`, `texts`, `intake`,
+    `contents`, `result_reader` and `services`, which are internal.
     """
 
     def __init__(
@@ -80,22 +82,17 @@ class Fairlead:
         self._sources = Sources(Path(data), flags=flags, steps=references, outputs=outputs)
         self._actor = actor
         self.clock = clock or time.time
-        chosen = self._sources.settings()
-        is_url = chosen.files is not None and "://" in chosen.files
-        local = None if is_url or chosen.files is None else Path(chosen.files)
-        url = chosen.files if is_url else None
-        self.folder = DataFolder(Path(data), files=local)
-        if must_exist and chosen.store is None:
+        current = self._sources.settings()
+        self.folder = DataFolder(Path(data), files=current.files_folder)
+        if must_exist and current.store is None:
             self.folder.check_exists()
         refuse_readable({self.folder.path, self.folder.files.parent})
         self.folder.make()
-        self.store = self._open_store(chosen.store, clock, patient=patient)
-        if chosen.policy is not None and self.store.last_event() == 0:
-            self.store.follow_settings()  # a new store says it at once
-        self.files, self.texts = (
-            open_files(folder, url, self.folder.path / "cache", self._recorded(chosen, folder.name))
-            for folder in (self.folder.files, self.folder.texts)
-        )
+        self.store = self._open_store(current.store, clock, patient=patient)
+        if current.policy is not None and self.store.last_event() == 0:
+            self.store.follow_settings()  # a new store starts with it
+        self.files = self._open_blobs(current, self.folder.files)
+        self.texts = self._open_blobs(current, self.folder.texts)
         self.intake = Intake(
             self.store,
             self.files,
@@ -103,10 +100,10 @@ class Fairlead:
             clock=self.clock,
         )
         self.contents = Contents(self.store, self.files, self.texts)
-        self.ends = Results(self.store, self.texts)
+        self.result_reader = ResultReader(self.store, self.texts)
         self.services = Services(self)
-        self.keys = Keys(self.store, self.folder, actor)
-        self.customers = Customers(
+        self.keys = EmbeddedKeys(self.store, self.folder, actor)
+        self.customers = EmbeddedCustomers(
             self.store,
             self._sources.rules,
             actor,
@@ -115,9 +112,11 @@ class Fairlead:
             why=self.why,
             delete=self.delete,
         )
-        self.batches = Batches(self)
-        self.webhooks = Webhooks(self.store, self.services.networks, self.clock, actor)
-        self.queue = Queue(self.store, self.customers, lambda: self.settings.pipelines, actor)
+        self.batches = EmbeddedBatches(self)
+        self.webhooks = EmbeddedWebhooks(self.store, self.services.networks, self.clock, actor)
+        self.queue = EmbeddedQueue(
+            self.store, self.customers, lambda: self.settings.pipelines, actor
+        )
 
     def _open_store(
         self, url: str | None, clock: Callable[[], float] | None, *, patient: bool
@@ -130,10 +129,12 @@ class Fairlead:
             lambda: SqliteStore(self.folder.database, rules=rules, clock=self.clock)
         )
 
-    def _recorded(self, chosen: Settings, part: str) -> RecordedPlace:
-        """A data folder with its own database may be moved, so its place has no path."""
-        own = "" if chosen.store is None else str(self.folder.path.absolute())
-        return RecordedPlace(self.store, f"{without_secrets(chosen.files or own)}/{part}")
+    def _open_blobs(self, current: Settings, folder: Path) -> BlobStore:
+        # A data folder with its own database may be moved, so its place has no path.
+        own = "" if current.store is None else str(self.folder.path.absolute())
+        place = f"{without_secrets(current.files or own)}/{folder.name}"
+        cache = self.folder.path / "cache"
+        return open_files(folder, current.files_url, cache, RecordedPlace(self.store, place))
 
     def check_places(self) -> None:
         """Raise FilesUnreachable if the blobs of documents or texts are not available."""
@@ -173,10 +174,10 @@ class Fairlead:
     ) -> Document:
         """Accept one document: a path, bytes, a file open for reading bytes, or a dict or list.
 
-        When this returns, the document is durable. With `strict`, the customer must be known. The
-        password opens an encrypted document; it is kept until the document has ended. `metadata`
-        (a JSON object of up to 4 kB) and `reference` are your own. `not_before` is a time, or a
-        delay in seconds, before which the document does not start.
+        When this returns, the document is durable. With `strict`, the customer must exist. The
+        password opens an encrypted document, and is stored until the document has ended. `metadata`
+        (a JSON object of up to 4 kB) and `reference` are your own. `not_before` is the earliest
+        start: a time, or a delay in seconds.
         """
         return self.submit_many(
             customer,
@@ -207,9 +208,9 @@ class Fairlead:
         batch: str | None = None,
         strict: bool | None = None,
     ) -> list[Document]:
-        """Accept documents of one customer together, or none. A pair is a source and its name.
+        """Accept all documents or none. A source may be a pair of a source and its name.
 
-        Several form a batch, whose id they have; or they are added to the `batch` that is named.
+        Several documents form a new batch, or are added to `batch`.
         """
         self.settings.known_pipeline(pipeline)
         options = submission_options(
@@ -247,21 +248,21 @@ class Fairlead:
         batch: str | None = None,
         cursor: str | None = None,
         limit: int = 100,
-    ) -> Page[Document]:
-        """A page of documents, newest first; iterating over it fetches the following ones too.
+    ) -> ListingPage[Document]:
+        """A page of documents, newest first; iterating over it fetches the following pages too.
 
-        `parent` asks for the attachments of a document or the members of an archive, `name` for
-        documents with this part in their name, `id_prefix` for ids that begin so, `metadata` for
-        documents whose metadata has these strings, numbers or booleans at its top level. `cursor`
-        is the id of the last document of the page before. Documents of both ids may be deleted.
+        Filters: `parent` is the id of a document with attachments or of an archive, `name` a part
+        of the name, `id_prefix` the beginning of the id, `metadata` strings, numbers or booleans at
+        the top level of the metadata. `cursor` is the id of the last document of the previous page.
+        The documents that `parent` and `cursor` name may be deleted.
         """
         if customer is not None:
-            self.store.customer(customer)  # an unknown one is an error, not an empty list
+            self.store.customer(customer)  # raises UnknownCustomer
         for id_ in (parent, cursor):
             if id_ is not None:
                 self.owner(id_)
 
-        def fetch(cursor: str | None) -> Page[Document]:
+        def fetch(cursor: str | None) -> ListingPage[Document]:
             rows = self.store.documents(
                 customer=customer,
                 state=None if state is None else state_of(state),
@@ -276,13 +277,13 @@ class Fairlead:
                 before=cursor,
                 limit=limit + 1,
             )
-            return page_of(rows, limit, fetch)
+            return listing_page(rows, limit, fetch)
 
         return fetch(cursor)
 
     def owner(self, id_: str, /) -> str:
-        """The customer of a document, also of a deleted one."""
-        try:  # in this order: it may be deleted between the two queries, but never come back
+        """The customer of a document, which may be deleted."""
+        try:  # in this order, as it may be deleted between the two queries
             return self.document(id_).customer
         except UnknownDocument:
             customer = self.store.deleted_customer(id_)
@@ -299,11 +300,11 @@ class Fairlead:
         return self.contents.markdown(id_)
 
     def result(self, id_: str, /) -> DocumentResult:
-        """What the steps of a document that is done found: `.text`, `.data`, `.file(name)`."""
+        """The result of a document that is done: `.text`, `.data`, `.file(name)`."""
         return self.contents.result(id_)
 
     def cause(self, id_: str, /) -> str | None:
-        """Why a document failed, or its last attempt at a step did; for operators only."""
+        """Why a document or its last attempt at a step failed; for operators only."""
         return self.store.cause(id_)
 
     def original(self, id_: str, /) -> bytes:
@@ -311,7 +312,7 @@ class Fairlead:
         return self.contents.original(id_)
 
     def download(self, id_: str, path: str | Path, /) -> None:
-        """Write the document as it was submitted to a file, which appears when it is complete."""
+        """Write the document as it was submitted to a file, atomically."""
         target = Path(path)
         if not target.name:
             raise UsageError(f"a download needs the path of a file, got {str(path)!r}")
@@ -324,7 +325,7 @@ class Fairlead:
             part.unlink(missing_ok=True)
 
     def why(self, id_: str, /) -> Explanation:
-        """Why the document has its priority, and what it waits for."""
+        """Explain the priority of a document, and what it waits for."""
         document = self.document(id_)
         customer = self.store.customer(document.customer, among_others=True)
         is_waiting = document.state is State.WAITING
@@ -356,10 +357,10 @@ class Fairlead:
         by: str | None = None,
         check: DocumentCheck | None = None,
     ) -> Document:
-        """Queue a document that has ended once more, at its own place.
+        """Queue a document that has ended again, at its own place.
 
-        The result of one that was done is readable until a new one replaces it. The password opens
-        an encrypted document; that of the submission is not kept.
+        A result stays readable until a new one replaces it. The password opens an encrypted
+        document; that of the submission was deleted when the document ended.
         """
         return self.store.retry(id_, password=password, by=by or self._actor, check=check)
 
@@ -372,7 +373,7 @@ class Fairlead:
         check: DocumentCheck | None = None,
         **changes: Any,
     ) -> Document:
-        """Change `urgent`, `metadata` or `reference` of a document; what is not named stays."""
+        """Change `urgent`, `metadata` or `reference` of a document, or several of them."""
         checked = document_changes(changes)
         return self.store.change(id_, checked, by=by or self._actor, check=check)
 
@@ -381,17 +382,17 @@ class Fairlead:
     ) -> None:
         """Delete a document with its files; a pending one is cancelled first.
 
-        Its events stay, without its content. Deleting it again does nothing. A full disk does not
-        prevent it, as long as the reserve lasts.
+        Its events stay, without its content. Deleting it again does nothing. Works on a full disk,
+        as long as the reserve lasts.
         """
         self.contents.delete(id_, self.delete_row(id_, by=by, check=check))
 
     def delete_row(
         self, id_: str, /, *, by: str | None = None, check: DocumentCheck | None = None
     ) -> list[str]:
-        """As `delete`, but leave the files to `contents.delete`; return the keys of the texts."""
+        """As `delete`, but return the keys of the texts for `contents.delete` to remove."""
         if self.store.deleted_customer(id_) is not None:
-            return []  # without use of the reserve
+            return []  # without using the reserve
         keys = self.folder.reserve.use(
             lambda: self.store.delete(id_, by=by or self._actor, check=check)
         )
@@ -400,17 +401,17 @@ class Fairlead:
         return keys
 
     def _make_room(self) -> None:
-        """Give the disk back what deletions freed in the database, then lay the reserve again."""
+        """Shrink the database if it has free pages, then fill the reserve."""
         if self.store.free_bytes() >= WORTH_SHRINKING:
             with suppress(TemporarilyUnavailable):  # the next deletion tries again
                 self.folder.reserve.use(
                     lambda: self.store.shrink(lambda: self.folder.has_room(SHORT_ROOM))
                 )
         if self.settings.store is None:
-            self.folder.reserve.lay()
+            self.folder.reserve.fill()
 
     def has_room(self) -> bool:
-        """Whether documents can be accepted; free pages of the database count as room."""
+        """Whether the disk has room for documents; free pages of the database count."""
         return self.folder.has_room() or self.store.free_bytes() >= NO_ROOM
 
     @overload
@@ -441,19 +442,19 @@ class Fairlead:
         timeout: float | None = None,
         on_progress: Callable[[int], None] = lambda _left: None,
     ) -> Document | list[Document]:
-        """The documents when none of them is pending any more; one for one.
+        """Wait until no document is pending; return them, or the one of a single id.
 
-        Workers elsewhere process them. NotReady after `timeout` seconds. Of several, deleted ones
-        are left out. `on_progress` gets the number of pending documents, at least every half
-        second.
+        This processes nothing: workers must be running. Raises NotReady after `timeout` seconds. Of
+        several documents, deleted ones are left out. `on_progress` gets the number of pending
+        documents, at least every half second.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         if isinstance(ids, str | Document):
             id_ = _id_of(ids)
             return self._wait([id_], deadline, on_progress).get(id_) or self.document(id_)
-        wanted = [_id_of(document) for document in ids]
-        ended = self._wait(wanted, deadline, on_progress)
-        return [ended[id_] for id_ in wanted if id_ in ended]
+        all_ids = [_id_of(document) for document in ids]
+        ended = self._wait(all_ids, deadline, on_progress)
+        return [ended[id_] for id_ in all_ids if id_ in ended]
 
     def _wait(
         self, ids: list[str], deadline: float | None, on_progress: Callable[[int], None]
@@ -487,10 +488,10 @@ class Fairlead:
     def events(
         self, *, after: int | None = None, customer: str | None = None, follow: bool = True
     ) -> Iterator[Event]:
-        """Events as they happen, for as long as you iterate.
+        """Iterate over events as they happen.
 
-        They start now, or after the event of the number `after`. Without `follow` they end at the
-        newest one.
+        It starts now, or after the event with the number `after`. Without `follow` it ends at the
+        newest event.
         """
         if customer is not None:
             self.store.customer(customer)
@@ -519,11 +520,10 @@ class Fairlead:
         include: Iterable[str] = (),
         follow: bool = False,
     ) -> Iterator[EndedDocument]:
-        """Documents that have ended, in order of completion: of one customer or of all.
+        """Iterate over documents that have ended, in order of completion.
 
-        They start at the oldest one, or after the one whose `cursor` is `after`, and end at the
-        newest one; with `follow` they go on for as long as you iterate. `include` names contents:
-        "text", "markdown", "data".
+        It starts at the oldest one, or after the one with the cursor `after`, and ends at the
+        newest one, unless `follow` is set. `include` names contents: "text", "markdown", "data".
         """
         if customer is not None:
             self.store.customer(customer)
@@ -537,9 +537,9 @@ class Fairlead:
         with self.store.changes.subscribe(woken.set) as changes:
             while True:
                 changes.changed()
-                while portion := self.ends.portion(last, PORTION, customer, include):
+                while portion := self.result_reader.portion(last, PORTION, customer, include):
                     for result in portion:
-                        yield self.ends.read(result, include)
+                        yield self.result_reader.read(result, include)
                     last = int(portion[-1].cursor)
                 if not follow:
                     return
@@ -551,11 +551,11 @@ class Fairlead:
     ) -> None:
         """Process documents until none is left that could run.
 
-        Documents of paused customers stay; those that other processes hold are waited for. So are
-        temporary conditions, such as a full disk, for half a minute.
+        Documents of paused customers stay. Waits for documents that other processes have claimed,
+        and for up to half a minute for the end of a temporary failure, such as a full disk.
 
         Raises:
-            TemporarilyUnavailable: the condition lasts longer.
+            TemporarilyUnavailable: the failure lasts longer.
         """
         self.services.engine(workers, on_tick=on_tick).run(until_idle=True)
 

@@ -23,8 +23,8 @@ from fairlead.model.usage import DAY
 from fairlead.storage import Store
 
 
-class Keys:
-    """API keys. `by` names who decides, in the audit record."""
+class EmbeddedKeys:
+    """API keys. `by` is the actor in the audit record."""
 
     def __init__(self, store: Store, folder: DataFolder, actor: str | None) -> None:
         self._store = store
@@ -41,11 +41,11 @@ class Keys:
         expires: Moment | None = None,
         by: str | None = None,
     ) -> tuple[str, Key]:
-        """A new key of a customer, which is added where it is unknown.
+        """Make a key of a customer, which is added if it is unknown.
 
         Or of a service, which submits and reads for all customers, a viewer, who reads everything,
-        or a worker, by a name; without any, of an operator. `expires` is its end: a time, or a
-        delay in seconds. The key itself is returned only here; the store has its SHA-256.
+        or a worker, by a name; without any, of an operator. The key is valid until `expires`: a
+        time, or a delay in seconds. Only this call returns it; the store has its SHA-256.
         """
         actor = by or self._actor
         owner = key_owner(customer, service=service, viewer=viewer, worker=worker)
@@ -56,7 +56,7 @@ class Keys:
         return key, self._store.add_key(id_, sha256_of(key), owner, expires=end, by=actor)
 
     def add_link(self, customer: str, *, days: int, by: str | None = None) -> tuple[str, Key]:
-        """The key of a new link to the page of a customer, which must be known."""
+        """Make the key of a link to the page of a customer, which must be known."""
         key, id_ = new_key()
         owner, end = KeyOwner(Role.LINK, customer), NotBefore(check_days(days) * DAY, is_delay=True)
         by = by or self._actor
@@ -70,7 +70,7 @@ class Keys:
     def list(self, customer: str | None = None, *, operators: bool = False) -> builtins.list[Key]:
         """Keys, oldest first: of one customer, of operators, or all."""
         if customer is not None:
-            self._store.customer(customer)  # an unknown one is an error, not an empty list
+            self._store.customer(customer)  # raises UnknownCustomer
         keys = self._store.keys()
         return [
             key
@@ -83,17 +83,17 @@ class Keys:
         return self._store.revoke_key(id_, by=by or self._actor)
 
     def operator_key(self) -> tuple[str, Key]:
-        """The operator key of this data folder, kept in a file that only this user may read.
+        """The operator key of this data folder, from a file that only this user may read.
 
-        Made where there is none, or where the one in the file was revoked.
+        Makes a new key if there is none, or if it was revoked.
         """
-        key = self._folder.read_operator_key()
-        id_ = None if key is None else id_of(key)
-        if key is not None and id_ is not None:
+        secret = self._folder.read_operator_key()
+        id_ = None if secret is None else id_of(secret)
+        if secret is not None and id_ is not None:
             with suppress(UnknownKey):
-                known, sha256 = self._store.stored_key(id_)
-                if matches(key, sha256) and known.is_valid(self._store.now()):
-                    return key, known
-        key, made = self.add(None, by="first-start")
-        self._folder.write_operator_key(key)
-        return key, made
+                key, sha256 = self._store.stored_key(id_)
+                if matches(secret, sha256) and key.is_valid(self._store.now()):
+                    return secret, key
+        secret, key = self.add(None, by="first-start")
+        self._folder.write_secret(self._folder.operator_key, secret)
+        return secret, key

@@ -13,8 +13,8 @@ from fairlead.storage.sqlite import SqliteStore
 def migrate_store(data: Path, to: str) -> dict[str, int]:
     """Copy all rows of a data folder to an empty PostgreSQL database; return rows per table.
 
-    Nothing is written to the folder meanwhile, and its database is renamed afterwards. Files, such
-    as long documents and texts, stay where they are.
+    No other process can write to the folder meanwhile. Its database is renamed afterwards. Files,
+    such as long documents and texts, stay where they are.
     """
     folder = DataFolder(data)
     folder.check_exists()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from fairlead.blobs.local import LocalBlobs
 from fairlead.blobs.marker import MarkedPlace, PlaceRecord
-from fairlead.errors import MissingExtra
+from fairlead.errors import needs_extra
 from fairlead.model.blobs import BlobStore
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class RecordedPlace:
-    """A blob place as the store knows it, by its name."""
+    """The record of a blob place in the store, by name."""
 
     def __init__(self, store: Store, name: str) -> None:
         self._store = store
@@ -30,26 +30,18 @@ class RecordedPlace:
 
 
 def open_files(folder: Path, url: str | None, cache: Path, record: PlaceRecord) -> BlobStore:
-    """Blobs in a local folder or, with a URL, in the part of object storage named like it."""
+    """Blobs in a local folder or, with a URL, in the part of object storage of the same name."""
     if url is None:
         return LocalBlobs(folder, record)
-    try:
-        from fairlead.blobs import object_storage  # noqa: PLC0415 (an extra)
-    except ImportError as error:
-        raise MissingExtra(
-            f"the library {error.name} is missing; install it: pip install 'fairlead[s3]'"
-        ) from None
+    with needs_extra("s3"):
+        from fairlead.blobs import object_storage  # noqa: PLC0415
     return object_storage.ObjectStorageBlobs(
         object_storage.object_store(url, folder.name), cache / folder.name, record
     )
 
 
 def postgres_store() -> type[PostgresStore]:
-    """The store on a PostgreSQL server, whose libraries are an extra."""
-    try:
-        from fairlead.storage.postgres import PostgresStore  # noqa: PLC0415 (an extra)
-    except ImportError as error:
-        raise MissingExtra(
-            f"the library {error.name} is missing; install it: pip install 'fairlead[postgres]'"
-        ) from None
+    """The class of the PostgreSQL store, whose libraries are an extra."""
+    with needs_extra("postgres"):
+        from fairlead.storage.postgres import PostgresStore  # noqa: PLC0415
     return PostgresStore

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from fairlead.app.customers import Customers
+from fairlead.app.customers import EmbeddedCustomers
 from fairlead.model.customers import Customer, Fairness
 from fairlead.model.documents import Switched, Totals
 from fairlead.model.pipeline_figures import PipelineCounts, PipelineFigures
@@ -14,13 +14,13 @@ from fairlead.policy.rules import check_policy
 from fairlead.storage import Store
 
 
-class Queue:
+class EmbeddedQueue:
     """The queue as a whole."""
 
     def __init__(
         self,
         store: Store,
-        customers: Customers,
+        customers: EmbeddedCustomers,
         pipelines: Callable[[], Sequence[Pipeline]],
         actor: str | None,
     ) -> None:
@@ -42,7 +42,7 @@ class Queue:
         return self._store.totals()
 
     def pipelines(self) -> list[PipelineFigures]:
-        """All pipelines of the settings and of documents, `default` first, with their queues."""
+        """All pipelines of the settings and of documents, with their queues, `default` first."""
         counts = self._store.pipelines()
         steps = {
             queue.name: pipeline.steps if queue.name == pipeline.name else queue.steps
@@ -64,8 +64,9 @@ class Queue:
         return self._store.policy()
 
     def use_policy(self, name: str, /, *, by: str | None = None) -> Switched | None:
-        """Switch a live queue to another policy, and return what that did; None: it was in force.
+        """Switch a live queue to another policy; None if it was in force already.
 
-        A policy that the settings name is in force again when they change or a process starts.
+        The policy in the settings, if there is one, is restored when they change or a process
+        starts.
         """
         return self._store.use_policy(check_policy(name), by=by or self._actor)

@@ -19,13 +19,13 @@ from fairlead.model.states import State
 from fairlead.storage import Store
 
 PORTION = 100
-"""Documents that are read at once. Their short contents are in memory together."""
+"""Documents that are read at once; all their short contents are in memory together."""
 
 _log = logging.getLogger(__name__)
 
 
 class UnreadResult(NamedTuple):
-    """A document that has ended, with its contents as they are stored, by role."""
+    """A document that has ended, with its stored contents by role."""
 
     cursor: str
     document: Document
@@ -33,11 +33,11 @@ class UnreadResult(NamedTuple):
 
     @property
     def is_remote(self) -> bool:
-        """Whether some of its contents are blobs."""
+        """Whether any of its contents is a blob."""
         return any(stored.key is not None for stored in self.contents.values())
 
 
-class Results:
+class ResultReader:
     """Reads results in portions. Large contents are read one document at a time."""
 
     def __init__(self, store: Store, texts: BlobStore) -> None:
@@ -47,11 +47,11 @@ class Results:
     def portion(
         self, after: int, limit: int, customer: str | None, include: Sequence[str]
     ) -> list[UnreadResult]:
-        """The results after an event, at most PORTION."""
+        """The results after an event: `limit` or PORTION of them at most."""
         ends = self._store.ends(after, min(limit, PORTION), customer=customer)
         contents: dict[str, dict[str, StoredResult]] = defaultdict(dict)
         roles = {*include, "text"} if "markdown" in include else set(include)
-        # One that failed or was cancelled after a retry has its old result, which came before.
+        # A document that failed or was cancelled after a retry still has its old result.
         ids = [document.id for _, document in ends if document.state is State.DONE]
         if ids and roles:
             for stored in self._store.stored_results(ids, sorted(roles)):
@@ -61,21 +61,21 @@ class Results:
         ]
 
     def read(self, result: UnreadResult, include: Sequence[str]) -> EndedDocument:
-        """The document with its contents; null stands for what is missing or damaged."""
+        """The document with its contents; None for those that are missing or damaged."""
         contents: dict[str, Any] = {}
         for part in include:
             stored = result.contents.get(part)
-            if stored is None and part == "markdown":  # without layout, the text is its Markdown
+            if stored is None and part == "markdown":  # without a layout, the text is its Markdown
                 stored = result.contents.get("text")
             with suppress(DamagedData):
                 contents[part] = None if stored is None else self._content(part, stored)
         return EndedDocument(**asdict(result.document), cursor=result.cursor, **contents)
 
     def _content(self, part: str, stored: StoredResult) -> Any:
-        what = f"the {stored.role} of document {stored.document}"
+        name = f"the {stored.role} of document {stored.document}"
         try:
             content = (
-                check_content(stored.content, stored.sha256 or "", what)
+                check_content(stored.content, stored.sha256 or "", name)
                 if stored.key is None
                 else self._texts.read(stored.key, stored.sha256 or "")
             )
@@ -86,7 +86,7 @@ class Results:
 
 
 def check_parts(include: Iterable[str]) -> tuple[str, ...]:
-    """The parts of results to include, each once; refuses names that are none."""
+    """The parts of results to include, without duplicates; UsageError for unknown names."""
     parts = tuple(dict.fromkeys([include] if isinstance(include, str) else include))
     if any(part not in RESULT_PARTS for part in parts):
         known = ", ".join(RESULT_PARTS)
@@ -95,7 +95,7 @@ def check_parts(include: Iterable[str]) -> tuple[str, ...]:
 
 
 def event_number(store: Store, cursor: str | None) -> int:
-    """The number of the event after which results are wanted; 0 without a cursor."""
+    """The number of the event that a cursor names; 0 without a cursor."""
     if cursor is None:
         return 0
     is_number = cursor.isascii() and cursor.isdigit() and len(cursor) < 19

@@ -1,4 +1,4 @@
-"""The engine and the background services of an installation."""
+"""Makes the engine and the background services of an installation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairlead.config.settings import ENVIRONMENT_PREFIX
-from fairlead.errors import MissingExtra
+from fairlead.errors import needs_extra
 from fairlead.model.pipelines import Pipeline
 from fairlead.policy.retry import RetryRule
 from fairlead.read import ReadLimits
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from fairlead.app.fairlead import Fairlead
 
 OUTPUT_SHARE = 2 / 3
-"""Of the time limit: the part after which reading makes no more optional files."""
+"""The part of the time limit after which reading makes no more optional files."""
 OUTPUT_COPIES = 8
-"""A file is in the memory of a worker process more than once, beside the document itself."""
+"""Copies of an optional file in a worker process, at most."""
 
 
 class Services:
-    """Makes what processes documents, delivers webhooks and cleans up; each follows `settings`."""
+    """Makes the engine and the services, which follow changes of the settings."""
 
     def __init__(self, fairlead: Fairlead) -> None:
         self._fairlead = fairlead
@@ -48,9 +48,9 @@ class Services:
         reloads: bool = False,
         on_tick: Callable[[], None] = lambda: None,
     ) -> LocalEngine:
-        """A local engine, to be run once. It serves these pipelines, or all of the settings.
+        """A local engine, to be run once. It serves these pipelines; None: all of the settings.
 
-        With `reloads`, steps are imported anew when their source files change.
+        With `reloads`, it imports steps again when their source files change.
         """
         fairlead = self._fairlead
         self.use_quotas()
@@ -64,18 +64,18 @@ class Services:
             limits=self._limits,
             lease=lambda: fairlead.settings.lease,
             job_dirs=fairlead.folder.job_dirs,
-            steps=StepSettings(self._served(pipelines), make_pool, self._retry_rule),
+            steps=StepSettings(self._pipelines(pipelines), make_pool, self._retry_rule),
             on_tick=on_tick,
         )
 
-    def _served(self, names: Sequence[str] | None) -> list[Pipeline]:
+    def _pipelines(self, names: Sequence[str] | None) -> list[Pipeline]:
         settings = self._fairlead.settings
         if names is None:
             return list(settings.pipelines)
         return [settings.known_pipeline(name) for name in names]
 
     def pulled_jobs(self) -> PulledJobs:
-        """Hands documents of pulled steps to other programs."""
+        """Gives documents of pulled steps to other programs."""
         fairlead = self._fairlead
         return PulledJobs(
             self._store,
@@ -91,12 +91,12 @@ class Services:
         return self._fairlead.settings.rules().retry
 
     def use_quotas(self) -> None:
-        """Let claims of all processes obey the quotas of this one's settings."""
+        """Store the quotas of these settings, for the claims of all processes."""
         pipelines = self._fairlead.settings.pipelines
         self._store.use_quotas([queue for pipeline in pipelines for queue in pipeline.queues])
 
     def deliverer(self) -> Deliverer:
-        """Sends the webhook deliveries that are due."""
+        """A service that sends the webhook deliveries that are due."""
         sender = Sender(self.networks, clock=self._fairlead.clock)
         return Deliverer(self._store.outbox, sender, clock=self._store.now, jitter=random.random)
 
@@ -105,39 +105,32 @@ class Services:
         return Networks(self._fairlead.settings.webhook_networks)
 
     def sweeper(self) -> Sweeper:
-        """Removes orphaned files, fills the disk reserve and adds up usage, every hour."""
+        """A service that removes orphaned files, fills the disk reserve and adds up usage."""
         return Sweeper(self._clean_up, lambda: self._store.only_one("sweep"))
 
     def _clean_up(self) -> Iterator[int]:
         if self._fairlead.settings.store is None:
-            self._fairlead.folder.reserve.lay()
+            self._fairlead.folder.reserve.fill()
         self._store.add_up_usage()
         return self._sweep_portions()
 
     def sweep(self) -> int:
-        """Remove old files that belong to no document; return how many."""
+        """Remove old files that belong to no document; return their number."""
         return sum(self._sweep_portions())
 
     def _sweep_portions(self) -> Iterator[int]:
         fairlead = self._fairlead
-        before = time.time() - fairlead.settings.sweep_after  # files have the machine's times
+        before = time.time() - fairlead.settings.sweep_after  # not the store's clock
         return portions(self._store, fairlead.files, fairlead.texts, before=before)
 
     def wakeup_publisher(self) -> WakeupPublisher:
-        """Wakes Celery's workers when documents wait."""
+        """A service that wakes Celery workers when documents wait."""
         return WakeupPublisher(self._store, self.broker())
 
     def broker(self) -> Broker:
         """The broker that the settings name."""
-        try:
-            from fairlead.worker.celery.broker import (  # noqa: PLC0415 (an extra)
-                CeleryBroker,
-                make_app,
-            )
-        except ImportError as error:
-            raise MissingExtra(
-                f"the library {error.name} is missing; install it: pip install 'fairlead[celery]'"
-            ) from None
+        with needs_extra("celery"):
+            from fairlead.worker.celery.broker import CeleryBroker, make_app  # noqa: PLC0415
         return CeleryBroker(make_app(self._fairlead.settings.needed_broker()))
 
     def _limits(self) -> Limits:
@@ -160,9 +153,9 @@ class Services:
 def step_pool(
     reference: str, *, wake: Callable[[], None], result_limit: int, reloads: bool = False
 ) -> StepPool:
-    """The process of a step imports as this one does, and sees none of Fairlead's settings.
+    """The pool of a step. Its processes have this one's search path, but no Fairlead settings.
 
-    It also imports from the present folder, which the path of an installed command lacks.
+    They also import from the current folder, which is not in the path of an installed command.
     """
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith(ENVIRONMENT_PREFIX)

@@ -7,18 +7,17 @@ import os
 from collections.abc import Callable, Iterable
 
 from fairlead.errors import Message, UnknownDelivery, UnknownWebhook
-from fairlead.model.installation import Page, page_of
+from fairlead.model.installation import ListingPage, listing_page
 from fairlead.model.names import new_id
-from fairlead.model.webhooks import DEFAULT_KINDS, Delivery, NewWebhook, Webhook, check_kinds
+from fairlead.model.webhooks import DEFAULT_KINDS, Delivery, Webhook, WebhookRecord, check_kinds
 from fairlead.storage import Store
 from fairlead.webhooks import Networks, check_url, new_secret
 
 
-class Webhooks:
+class EmbeddedWebhooks:
     """Webhooks and their deliveries.
 
-    With `customer`, a webhook of another one is unknown. `by` names who decides, in the audit
-    record.
+    With `customer`, webhooks of others are unknown. `by` is the actor in the audit record.
     """
 
     def __init__(
@@ -41,15 +40,15 @@ class Webhooks:
         customer: str | None = None,
         by: str | None = None,
     ) -> tuple[Webhook, str]:
-        """A new webhook and its secret, which is shown once.
+        """Make a webhook; return it and its secret, which only this call returns.
 
-        It is told of the documents of a customer; without one, of those of all customers.
+        It gets the events of a customer; without one, those of all customers.
         """
         check_url(url, self._networks())
         secret = new_secret(os.urandom(32))
-        wanted = check_kinds(DEFAULT_KINDS if kinds is None else kinds)
-        new = NewWebhook(new_id(self._clock()), customer, url, wanted, secret)
-        return self._outbox.add(new, by=by or self._actor), secret
+        checked = check_kinds(DEFAULT_KINDS if kinds is None else kinds)
+        webhook = WebhookRecord(new_id(self._clock()), customer, url, checked, secret)
+        return self._outbox.add(webhook, by=by or self._actor), secret
 
     def list(self, customer: str | None = None) -> builtins.list[Webhook]:
         """All webhooks, or those of a customer, oldest first."""
@@ -74,12 +73,12 @@ class Webhooks:
         customer: str | None = None,
         by: str | None = None,
     ) -> Webhook:
-        """Change a webhook; None: unchanged. Deliveries of a disabled one wait."""
+        """Change a webhook; None: unchanged. Deliveries of a disabled webhook wait."""
         self.show(id_, customer=customer)
         if url is not None:
             check_url(url, self._networks())
-        wanted = None if kinds is None else check_kinds(kinds)
-        return self._outbox.set(id_, url=url, kinds=wanted, enabled=enabled, by=by or self._actor)
+        checked = None if kinds is None else check_kinds(kinds)
+        return self._outbox.set(id_, url=url, kinds=checked, enabled=enabled, by=by or self._actor)
 
     def delete(self, id_: str, /, *, customer: str | None = None, by: str | None = None) -> None:
         """Delete a webhook and its deliveries."""
@@ -107,13 +106,13 @@ class Webhooks:
         cursor: str | None = None,
         limit: int = 100,
         customer: str | None = None,
-    ) -> Page[Delivery]:
-        """Deliveries of a webhook, newest first; `cursor` is the last id of the page before."""
+    ) -> ListingPage[Delivery]:
+        """Deliveries of a webhook, newest first; `cursor` is the last id of the previous page."""
         self.show(id_, customer=customer)
 
-        def fetch(cursor: str | None) -> Page[Delivery]:
+        def fetch(cursor: str | None) -> ListingPage[Delivery]:
             rows = self._outbox.deliveries(id_, before=cursor, limit=limit + 1)
-            return page_of(rows, limit, fetch)
+            return listing_page(rows, limit, fetch)
 
         return fetch(cursor)
 

@@ -1,4 +1,4 @@
-"""The command line: thin, over the same functions as the Python API.
+"""The command line: calls `Fairlead` or `Client`, and prints what they return.
 
 Results go to stdout, progress and errors to stderr. Exit codes: 0 ok, 1 failed, 2 usage.
 """
@@ -12,11 +12,12 @@ from typing import NamedTuple
 import click
 
 import fairlead
-from fairlead.cli.common import FriendlyGroup, GivenPath
+from fairlead.cli.errors import FriendlyGroup
+from fairlead.cli.options import NonEmptyPath
 
 
 class LazyCommand(NamedTuple):
-    """Where a command is defined, as `module.attribute`, and its line in `fairlead --help`."""
+    """The place of a command, as `module.attribute`, and its line in `fairlead --help`."""
 
     target: str
     help: str
@@ -28,8 +29,7 @@ COMMANDS = {
     ),
     "config": LazyCommand("config.config_group", "Show the settings in force and their sources."),
     "customers": LazyCommand(
-        "customers.customers_group",
-        "List, change, pause, resume and reset customers.",
+        "customers.customers_group", "List, change, pause, resume and reset customers."
     ),
     "demo": LazyCommand(
         "demo.demo_command",
@@ -77,12 +77,9 @@ COMMANDS = {
     "webhooks": LazyCommand(
         "webhooks.webhooks_group", "Create, list, test and delete webhooks; retry deliveries."
     ),
-    "worker": LazyCommand(
-        "worker.worker_command",
-        "Process documents of the queue.",
-    ),
+    "worker": LazyCommand("worker.worker_command", "Process documents of the queue."),
 }
-"""Every command. `fairlead --help` reads this table and imports none of the modules."""
+"""Every command. `fairlead --help` reads this table instead of importing the modules."""
 
 
 class LazyGroup(FriendlyGroup):
@@ -93,7 +90,7 @@ class LazyGroup(FriendlyGroup):
         return sorted(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of this name; None where there is none."""
+        """The command of this name, if there is one."""
         if cmd_name in COMMANDS and cmd_name not in self.commands:
             module, _, attribute = COMMANDS[cmd_name].target.partition(".")
             self.add_command(getattr(import_module(f"{__name__}.{module}"), attribute), cmd_name)
@@ -112,7 +109,7 @@ class LazyGroup(FriendlyGroup):
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(fairlead.__version__, prog_name="fairlead")
-@click.option("--data", type=GivenPath(), hidden=True)
+@click.option("--data", type=NonEmptyPath(), hidden=True)
 @click.option("--url", hidden=True)
 @click.option("--key", hidden=True)
 def main(data: Path | None, url: str | None, key: str | None) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import CompletionItem
 
-from fairlead.cli.target import Target, opened
+from fairlead.cli.target import Target, open_target
 from fairlead.config import DEFAULT_DATA
 from fairlead.errors import FairleadError, NotAllowed
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
     from fairlead.model.installation import Installation
 
 MOST = 100
-"""Ids that are offered, newest first."""
+"""The most ids to offer, newest first."""
 
 Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
 
 def _completing(items: Callable[[Installation, str], Iterable[tuple[str, str]]]) -> Complete:
-    """Offers values with their descriptions; nothing where the target cannot be asked."""
+    """Offers values with their descriptions; none if the target cannot be opened."""
 
     def complete(
         ctx: click.Context, _param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
         try:
-            with opened(_target(ctx)) as installation:
+            with open_target(_target(ctx)) as installation:
                 return [
                     CompletionItem(value, help=description)
                     for value, description in items(installation, incomplete)
@@ -43,7 +43,7 @@ def _completing(items: Callable[[Installation, str], Iterable[tuple[str, str]]])
 
 
 def _target(ctx: click.Context) -> Target:
-    """The target of a command line that is not complete yet."""
+    """The target of an incomplete command line."""
 
     def option(name: str) -> Any:
         own, early = ctx.params.get(name), ctx.find_root().params.get(name)
@@ -62,11 +62,11 @@ def _documents(installation: Installation, incomplete: str) -> Iterable[tuple[st
 
 
 def _customers(installation: Installation, _incomplete: str) -> Iterable[tuple[str, str]]:
-    """All of them; for the keys of services and customers, those that have used something."""
+    """All customers; with a service's or customer's key, those that have usage."""
     try:
-        names = {each.name for each in installation.customers.list()}
+        names = {customer.name for customer in installation.customers.list()}
     except NotAllowed:
-        names = {each.customer for each in installation.customers.usage() if each.customer}
+        names = {usage.customer for usage in installation.customers.usage() if usage.customer}
     return [(name, "") for name in sorted(names)]
 
 
@@ -74,11 +74,11 @@ complete_customers = _completing(_customers)
 complete_documents = _completing(_documents)
 complete_keys = _completing(
     lambda installation, _: [
-        (each.id, each.customer or "operator")
-        for each in installation.keys.list()
-        if each.revoked_at is None
+        (key.id, key.customer or "operator")
+        for key in installation.keys.list()
+        if key.revoked_at is None
     ]
 )
 complete_webhooks = _completing(
-    lambda installation, _: [(each.id, each.url) for each in installation.webhooks.list()]
+    lambda installation, _: [(webhook.id, webhook.url) for webhook in installation.webhooks.list()]
 )

@@ -8,13 +8,8 @@ from typing import Any
 
 import click
 
-from fairlead.cli.common import (
-    data_option,
-    json_option,
-    no_url_option,
-    print_json,
-    print_table,
-)
+from fairlead.cli.options import data_option, json_option, no_url_option
+from fairlead.cli.output import print_json, print_table
 from fairlead.config.settings import Explained, Sources
 from fairlead.errors import DataError
 
@@ -43,7 +38,7 @@ def show_command(ctx: click.Context, *, data: Path, as_json: bool) -> None:
     if as_json:
         print_json({"settings": [setting._asdict() for setting in settings]})
         return
-    rows = [(name, shown(value), source, text) for name, value, source, text in settings]
+    rows = [(name, value_text(value), source, text) for name, value, source, text in settings]
     print_table(["setting", "value", "source", "meaning"], rows, empty="")
 
 
@@ -60,8 +55,8 @@ def _in_force(setting: Explained, data: Path) -> Explained:
         return setting._replace(value="classic")
 
 
-def shown(value: Any) -> str:
-    """A setting's value as people read it."""
+def value_text(value: Any) -> str:
+    """A setting's value as text."""
     if isinstance(value, dict):
         return "; ".join(f"{name}: {_pipeline(**pipeline)}" for name, pipeline in value.items())
     if isinstance(value, tuple | list) and value:

@@ -11,21 +11,23 @@ from typing import Any
 import click
 from msgspec.structs import astuple
 
-from fairlead.cli.common import (
+from fairlead.cli.completion import complete_customers
+from fairlead.cli.keys import print_revoked
+from fairlead.cli.options import json_option, quiet_option
+from fairlead.cli.output import (
     balance,
     duration,
     fairness_words,
-    json_option,
     one_by_one,
+    print_deleted,
     print_fields,
     print_json,
+    print_lines,
+    print_record,
     print_table,
-    quiet_option,
     safe,
 )
-from fairlead.cli.completion import complete_customers
-from fairlead.cli.keys import print_revoked
-from fairlead.cli.target import Target, opened, target_options
+from fairlead.cli.target import Target, open_target, target_options
 from fairlead.config.data_folder import DataFolder
 from fairlead.errors import UsageError
 from fairlead.model.customers import Customer, Customers, Setting, Share, customer_settings
@@ -45,7 +47,7 @@ def customers_group() -> None:
 @json_option
 def add_command(*, name: str, target: Target, as_json: bool) -> None:
     """Add a customer."""
-    with opened(target, makes=target.is_named) as installation:
+    with open_target(target, may_create=target.is_named) as installation:
         _print_customer(installation.customers.add(name), as_json=as_json)
 
 
@@ -55,13 +57,13 @@ def add_command(*, name: str, target: Target, as_json: bool) -> None:
 @json_option
 def list_command(*, target: Target, quiet: bool, as_json: bool) -> None:
     """List customers with their pending documents and next priority."""
-    with opened(target) as installation:
+    with open_target(target) as installation:
         customers, fairness = installation.queue.overview()
     if as_json:
         print_json(Customers(customers, fairness))
         return
     if quiet:
-        click.echo("".join(f"{customer.name}\n" for customer in customers), nl=False)
+        print_lines(customer.name for customer in customers)
         return
     columns = [
         *("customer", "paused", "blocked", "pending", "waiting", "processing", "count"),
@@ -80,7 +82,7 @@ def list_command(*, target: Target, quiet: bool, as_json: bool) -> None:
 @json_option
 def show_command(*, name: str, target: Target, as_json: bool) -> None:
     """Show a customer, and the work that its account has had lately."""
-    with opened(target) as installation:
+    with open_target(target) as installation:
         customer = installation.customers.show(name)
         accounts = installation.queue.fairness().accounts
     account = customer.account or customer.name
@@ -102,7 +104,7 @@ _KINDS: dict[Any, tuple[Callable[[str], Any], str, str]] = {
     float: (float, "N", "a number"),
     tuple[int, ...]: (_whole_numbers, "N,N,…", "decreasing whole numbers such as -2,-4,-6,"),
 }
-"""How a setting of this type is read from the command line, and what it is called there."""
+"""By the type of a setting: its parser, its metavar, and the words for an error."""
 
 
 def _setting_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -127,7 +129,7 @@ def set_command(*, name: str, target: Target, as_json: bool, **options: str | No
     }
     if not changes:
         raise UsageError("no setting to change; give --weight, --processing-cap or another option")
-    with opened(target) as installation:
+    with open_target(target) as installation:
         _print_customer(installation.customers.set(name, **changes), as_json=as_json)
 
 
@@ -139,15 +141,13 @@ def _add_action(verb: str, help_text: str) -> None:
     @target_options
     @json_option
     def command(*, name: str, target: Target, as_json: bool) -> None:
-        with opened(target) as installation:
+        with open_target(target) as installation:
             _print_customer(getattr(installation.customers, verb)(name), as_json=as_json)
 
 
 _add_action("pause", "Pause a customer: its documents wait, and new ones are still accepted.")
 _add_action("resume", "Resume a paused customer.")
 _add_action("reset", "Reset a customer's count to 0.")
-
-
 _add_action("unblock", "Accept documents of a blocked customer again.")
 
 
@@ -158,7 +158,7 @@ _add_action("unblock", "Accept documents of a blocked customer again.")
 @json_option
 def block_command(*, name: str, target: Target, reason: str, as_json: bool) -> None:
     """Refuse a customer's new documents; those it has are processed."""
-    with opened(target) as installation:
+    with open_target(target) as installation:
         _print_customer(installation.customers.block(name, reason=reason), as_json=as_json)
 
 
@@ -169,16 +169,13 @@ def block_command(*, name: str, target: Target, reason: str, as_json: bool) -> N
 @json_option
 def delete_command(*, name: str, target: Target, yes: bool, as_json: bool) -> None:
     """Delete a customer with its documents, texts, keys and webhooks; usage stays as numbers."""
-    with opened(target) as installation:
+    with open_target(target) as installation:
         documents = installation.documents(customer=name, limit=1).items
         if not yes and documents:
             question = f"Delete customer {name} with all its documents?"
             click.confirm(safe(question), abort=True, err=True)
         installation.customers.delete(name)
-    if as_json:
-        print_json({"deleted": [name]})
-    else:
-        click.echo(safe(f"{name}  deleted"))
+    print_deleted([name], as_json=as_json)
 
 
 @customers_group.command("link")
@@ -190,7 +187,7 @@ def delete_command(*, name: str, target: Target, yes: bool, as_json: bool) -> No
 @json_option
 def link_command(*, name: str, target: Target, days: int, as_json: bool) -> None:
     """Print a link that shows a customer's page without a key; it is printed once."""
-    with opened(target) as installation:
+    with open_target(target) as installation:
         link = installation.customers.link(name, days=days)
     server = target.url or DataFolder(target.data).server_url()
     url = None if server is None else server.rstrip("/") + link.path
@@ -209,12 +206,12 @@ def link_command(*, name: str, target: Target, days: int, as_json: bool) -> None
 @json_option
 def links_command(*, name: str, target: Target, quiet: bool, as_json: bool) -> None:
     """List the valid links to a customer's page, without their secrets."""
-    with opened(target) as installation:
+    with open_target(target) as installation:
         links = installation.customers.links(name)
     if as_json:
         print_json(Keys(links))
     elif quiet:
-        click.echo("".join(f"{link.id}\n" for link in links), nl=False)
+        print_lines(link.id for link in links)
     else:
         rows = [[link.id, rfc3339(link.created_at), rfc3339(link.expires_at)] for link in links]
         print_table(["id", "created", "expires"], rows, empty="no links")
@@ -227,7 +224,7 @@ def links_command(*, name: str, target: Target, quiet: bool, as_json: bool) -> N
 @json_option
 def unlink_command(*, name: str, ids: tuple[str, ...], target: Target, as_json: bool) -> None:
     """Revoke links to a customer's page immediately. ID may also be the whole link."""
-    with opened(target) as installation:
+    with open_target(target) as installation:
         one_by_one(
             [id_of(link.rpartition("/")[2]) or link for link in ids],
             lambda id_: installation.customers.revoke_link(name, id_),
@@ -241,12 +238,9 @@ def unlink_command(*, name: str, ids: tuple[str, ...], target: Target, as_json: 
 @json_option
 def standing_command(*, name: str, target: Target, as_json: bool) -> None:
     """Show where a customer stands: count, next priority, expected end, limits, usage of today."""
-    with opened(target) as installation:
+    with open_target(target) as installation:
         standing = installation.customers.standing(name)
-    if as_json:
-        print_json(standing)
-    else:
-        print_fields(to_dict(standing))
+    print_record(standing, as_json=as_json)
 
 
 @customers_group.command("usage")
@@ -266,7 +260,7 @@ def usage_command(
     as_json: bool,
 ) -> None:
     """Show what a customer, or each of them, used by day."""
-    with opened(target) as installation:
+    with open_target(target) as installation:
         usage = installation.customers.usage(name, since=since, until=until)
     if as_json:
         print_json(UsageList(usage))
@@ -316,7 +310,7 @@ def _row(customer: Customer, share: Share | None) -> list[str]:
 
 
 def _work(share: Share | None) -> tuple[str, str, str]:
-    """The work that an account has had lately, its share of all, and how far from a fair one."""
+    """The recent work of an account, its share of all work, and how far ahead or behind it is."""
     if share is None:
         return "", "", ""
     return duration(share.had_lately), f"{share.share:.0%}", balance(share)

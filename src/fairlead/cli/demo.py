@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from fairlead.app import Fairlead
-from fairlead.cli.common import no_url_option
+from fairlead.cli.options import no_url_option
 from fairlead.cli.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def _report(fairlead: Fairlead, scenario: Scenario, picture: Path | None) -> Non
 
 
 def _command() -> list[str]:
-    """How this command can be called again from here."""
+    """The words that call this command from the current folder."""
     if shutil.which("fairlead"):
         return ["fairlead"]
     is_module = sys.argv[0].endswith("__main__.py")

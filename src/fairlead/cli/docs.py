@@ -13,25 +13,29 @@ from typing import Any
 
 import click
 
-from fairlead.cli.common import (
-    GivenPath,
-    duration,
-    given_password,
-    json_option,
-    metadata_of,
-    one_by_one,
-    password_option,
-    plain_minus,
-    print_fields,
-    print_json,
-    print_table,
-    quiet_option,
-    safe,
-)
 from fairlead.cli.completion import complete_customers, complete_documents
 from fairlead.cli.export import export_command
+from fairlead.cli.options import (
+    NonEmptyPath,
+    json_option,
+    metadata_of,
+    password_option,
+    quiet_option,
+    read_password,
+)
+from fairlead.cli.output import (
+    duration,
+    one_by_one,
+    plain_minus,
+    print_deleted,
+    print_fields,
+    print_json,
+    print_lines,
+    print_table,
+    safe,
+)
 from fairlead.cli.submit import submit_command
-from fairlead.cli.target import Target, language, opened, target_options, whole_id
+from fairlead.cli.target import Target, full_id, language, open_target, target_options
 from fairlead.errors import NotAllowed, UsageError
 from fairlead.i18n import language_of, translator
 from fairlead.model.documents import Document, Page
@@ -105,7 +109,7 @@ def list_command(
         check_customer(customer)
     filters["metadata"] = metadata_of(metadata)
     documents: list[Document] = []
-    with opened(target) as installation:
+    with open_target(target) as installation:
         while len(documents) < limit:
             size = min(PAGE, limit - len(documents))
             page = installation.documents(customer=customer, cursor=cursor, limit=size, **filters)
@@ -117,7 +121,7 @@ def list_command(
         print_json(Page(documents, cursor))
         return
     if quiet:
-        click.echo("".join(f"{document.id}\n" for document in documents), nl=False)
+        print_lines(document.id for document in documents)
         return
     columns = ["id", "state", "customer", "name", "error", "priority", "waited", "count"]
     print_table(columns, map(_row, documents), empty="no documents")
@@ -131,14 +135,14 @@ def list_command(
 @json_option
 def show_command(*, id_: str, target: Target, as_json: bool) -> None:
     """Show a document."""
-    with opened(target) as installation:
-        document = installation.document(whole_id(installation, id_))
-        shown = to_dict(document) | _found(installation, document)
+    with open_target(target) as installation:
+        document = installation.document(full_id(installation, id_))
+        fields = to_dict(document) | _data_or_cause(installation, document)
     if as_json:
-        print_json(shown)
+        print_json(fields)
         return
-    cause, data = shown.pop("cause", ""), shown.pop("data", None)
-    print_fields(shown | {"files": {file["name"]: _file_text(file) for file in shown["files"]}})
+    cause, data = fields.pop("cause", ""), fields.pop("data", None)
+    print_fields(fields | {"files": {file["name"]: _file_text(file) for file in fields["files"]}})
     _print_lines("data", json.dumps(data, ensure_ascii=False, indent=2) if data else "")
     _print_lines("cause", cause)
 
@@ -152,8 +156,8 @@ def _file_text(file: dict[str, Any]) -> str:
     return f"{file['media_type']}, {file['size']:,} B"
 
 
-def _found(installation: Installation, document: Document) -> dict[str, Any]:
-    """The data of a document that is done, and to operators the cause of a failure."""
+def _data_or_cause(installation: Installation, document: Document) -> dict[str, Any]:
+    """The data of a document that is done; for operators also the cause of a failure."""
     if document.state is State.DONE:
         return {"data": installation.result(document.id).data}
     if document.attempts:
@@ -169,8 +173,8 @@ def _found(installation: Installation, document: Document) -> dict[str, Any]:
 @json_option
 def why_command(*, id_: str, target: Target, as_json: bool) -> None:
     """Explain a document's priority and place in the queue."""
-    with opened(target) as installation:
-        explanation = installation.why(whole_id(installation, id_))
+    with open_target(target) as installation:
+        explanation = installation.why(full_id(installation, id_))
     if as_json:
         print_json(with_words(explanation, words, with_others=True))
         return
@@ -189,8 +193,8 @@ def why_command(*, id_: str, target: Target, as_json: bool) -> None:
 @click.option("--markdown", is_flag=True, help="Print Markdown with headings, lists and tables.")
 def text_command(*, id_: str, target: Target, markdown: bool) -> None:
     """Print the text of a document that is done."""
-    with opened(target) as installation:
-        id_ = whole_id(installation, id_)
+    with open_target(target) as installation:
+        id_ = full_id(installation, id_)
         text = installation.markdown(id_) if markdown else installation.text(id_)
     click.echo(text, nl=not text.endswith("\n"))
 
@@ -206,10 +210,10 @@ _ids_argument = click.argument(
 @json_option
 def cancel_command(*, ids: tuple[str, ...], target: Target, as_json: bool) -> None:
     """Cancel pending documents."""
-    with opened(target) as installation:
+    with open_target(target) as installation:
         one_by_one(
             ids,
-            lambda id_: installation.cancel(whole_id(installation, id_)),
+            lambda id_: installation.cancel(full_id(installation, id_)),
             partial(_print_states, as_json=as_json),
         )
 
@@ -223,11 +227,11 @@ def retry_command(
     *, ids: tuple[str, ...], target: Target, password: str | None, as_json: bool
 ) -> None:
     """Process again documents that have ended."""
-    password = given_password(password)
-    with opened(target) as installation:
+    password = read_password(password)
+    with open_target(target) as installation:
         one_by_one(
             ids,
-            lambda id_: installation.retry(whole_id(installation, id_), password=password),
+            lambda id_: installation.retry(full_id(installation, id_), password=password),
             partial(_print_states, as_json=as_json),
         )
 
@@ -236,9 +240,12 @@ def retry_command(
 @click.argument("id_", metavar="ID")
 @target_options
 @click.option("--urgent/--not-urgent", default=None, help="Process before the others, or not.")
-@click.option("--reference", help="Your own id of the document.")
+@click.option("--reference", metavar="TEXT|none", help="Your own id of the document.")
 @click.option(
-    "--metadata", multiple=True, metavar="KEY=VALUE|JSON", help="All metadata from now on."
+    "--metadata",
+    multiple=True,
+    metavar="KEY=VALUE|JSON",
+    help="All metadata from now on; {} removes them.",
 )
 @json_option
 def set_command(
@@ -251,10 +258,15 @@ def set_command(
     as_json: bool,
 ) -> None:
     """Change the urgency, metadata or reference of a document."""
-    wanted = {"urgent": urgent, "reference": reference, "metadata": metadata_of(metadata) or None}
-    changes = {name: value for name, value in wanted.items() if value is not None}
-    with opened(target) as installation:
-        document = installation.change(whole_id(installation, id_), **changes)
+    changes: dict[str, Any] = {}
+    if urgent is not None:
+        changes["urgent"] = urgent
+    if reference is not None:
+        changes["reference"] = None if reference == "none" else reference
+    if metadata:
+        changes["metadata"] = metadata_of(metadata)
+    with open_target(target) as installation:
+        document = installation.change(full_id(installation, id_), **changes)
     _print_states([document], as_json=as_json)
 
 
@@ -264,22 +276,14 @@ def set_command(
 @json_option
 def delete_command(*, ids: tuple[str, ...], target: Target, as_json: bool) -> None:
     """Delete documents with their files and texts; pending ones are cancelled first."""
-    with opened(target) as installation:
+    with open_target(target) as installation:
 
         def delete(id_: str) -> str:
-            id_ = whole_id(installation, id_)
+            id_ = full_id(installation, id_)
             installation.delete(id_)
             return id_
 
-        one_by_one(ids, delete, partial(_print_deleted, as_json=as_json))
-
-
-def _print_deleted(ids: list[str], *, as_json: bool) -> None:
-    if as_json:
-        print_json({"deleted": ids})
-        return
-    for id_ in ids:
-        click.echo(f"{id_}  deleted")
+        one_by_one(ids, delete, partial(print_deleted, as_json=as_json))
 
 
 @docs_group.command("download")
@@ -287,14 +291,14 @@ def _print_deleted(ids: list[str], *, as_json: bool) -> None:
 @target_options
 @click.option(
     "--output",
-    type=GivenPath(),
+    type=NonEmptyPath(),
     metavar="PATH|-",
     help="File to write; -: stdout.  [default: the document's name, unless that file exists]",
 )
 def download_command(*, id_: str, target: Target, output: Path | None) -> None:
     """Write a document as it was submitted to a file."""
-    with opened(target) as installation:
-        document = installation.document(whole_id(installation, id_))
+    with open_target(target) as installation:
+        document = installation.document(full_id(installation, id_))
         if output == Path("-"):
             sys.stdout.buffer.write(installation.original(document.id))
             return
@@ -314,7 +318,7 @@ def _print_states(documents: list[Document], *, as_json: bool) -> None:
 
 
 def _row(document: Document) -> list[str]:
-    # A wait ends with the start; of a document that never started, with its end.
+    # The wait of a document that never started lasts until its end.
     until = document.started_at or document.finished_at or time.time()
     return [
         document.id,

@@ -15,15 +15,8 @@ import click
 import msgspec
 
 from fairlead.app import Fairlead
-from fairlead.cli.common import (
-    counted,
-    data_option,
-    duration,
-    fairness_words,
-    json_option,
-    no_url_option,
-    print_json,
-)
+from fairlead.cli.options import data_option, json_option, no_url_option
+from fairlead.cli.output import counted, duration, fairness_words, print_json
 from fairlead.config.settings import without_secrets
 from fairlead.errors import BrokerUnreachable, FairleadError
 from fairlead.model.pipelines import pipeline_of
@@ -40,7 +33,7 @@ LIBRARIES = (
     "pypdfium2",
     "xlrd",
 )
-"""What the extra `documents` installs, by the names under which it is imported."""
+"""The modules that the extra `documents` installs."""
 
 
 class Finding(NamedTuple):
@@ -97,7 +90,7 @@ def _data(data: Path, *, deep: bool) -> Iterator[Finding]:
                 yield from _contents(fairlead)
     except FairleadError as error:
         yield Finding("problem", str(error))
-    except (ValueError, msgspec.MsgspecError) as error:  # a row that no Fairlead has written
+    except (ValueError, msgspec.MsgspecError) as error:  # a row that Fairlead cannot have written
         yield Finding("problem", f"a record is damaged ({error}); restore a backup")
 
 
@@ -179,9 +172,9 @@ def _fairness(fairlead: Fairlead) -> Iterator[Finding]:
     if fairness.bound_broken and fairness.most_overdue is not None:
         customer, seconds = fairness.most_overdue.customer, fairness.most_overdue.seconds
         allowed = duration(fairness.start_bound)
-        what = f"customer {customer!r} has waited {duration(seconds)} for a start"
+        waited = f"customer {customer!r} has waited {duration(seconds)} for a start"
         yield Finding(
-            "warning", f"{what}, longer than the bound of {allowed}; see: fairlead docs why"
+            "warning", f"{waited}, longer than the bound of {allowed}; see: fairlead docs why"
         )
     yield Finding("ok", f"fairness: {fairness_words(fairness)}")
 

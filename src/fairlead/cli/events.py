@@ -1,4 +1,4 @@
-"""`fairlead events`: what happened, and what happens."""
+"""`fairlead events`: past events, and new ones as they happen."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import json
 
 import click
 
-from fairlead.cli.common import json_option, safe
 from fairlead.cli.completion import complete_customers
-from fairlead.cli.target import Target, opened, target_options
+from fairlead.cli.options import json_option
+from fairlead.cli.output import safe
+from fairlead.cli.target import Target, open_target, target_options
 from fairlead.model.documents import Event
 from fairlead.model.json import rfc3339, to_dict
 from fairlead.model.names import check_customer
@@ -32,7 +33,7 @@ def events_command(
     if customer is not None:
         check_customer(customer)
     start = after if follow else after or 0
-    with opened(target) as installation:
+    with open_target(target) as installation:
         for event in installation.events(after=start, customer=customer, follow=follow):
             click.echo(json.dumps(to_dict(event)) if as_json else safe(_line(event)))
 

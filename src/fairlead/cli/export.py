@@ -1,4 +1,4 @@
-"""`fairlead docs export`: write the results of documents to a folder, each once."""
+"""`fairlead docs export`: write the results of documents to a folder, incrementally."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fairlead.cli.common import GivenPath, counted, safe
 from fairlead.cli.completion import complete_customers
+from fairlead.cli.options import NonEmptyPath
+from fairlead.cli.output import counted, safe
 from fairlead.cli.progress import progress_bar
-from fairlead.cli.target import Target, opened, target_options
+from fairlead.cli.target import Target, open_target, target_options
 from fairlead.errors import DataError, NotReady, UnknownDocument, UsageError
 from fairlead.model.documents import EndedDocument
 from fairlead.model.json import to_dict
@@ -26,11 +27,11 @@ if TYPE_CHECKING:
     from fairlead.model.installation import Installation
 
 STATE_FILE = ".fairlead-export.json"
-"""How far an export is; a later one continues from there."""
+"""Has the cursor from which the next export into the folder continues."""
 SAVED_EVERY = 100
-"""Results after which that is noted; after a crash so many are written once more."""
+"""Results between two writes of that file; after a crash, at most so many are written again."""
 LONGEST_NAME = 200
-"""Bytes of a file's name, of which file systems take 255."""
+"""Bytes of a document's name in a file name; file systems allow 255 in all."""
 ENDINGS = {"text": ".txt", "markdown": ".md", "json": ".json"}
 
 
@@ -42,7 +43,7 @@ ENDINGS = {"text": ".txt", "markdown": ".md", "json": ".json"}
     help="Only results of this customer; a customer's API key implies it.",
 )
 @click.option(
-    "--to", "folder", type=GivenPath(), metavar="DIR", required=True, help="Folder to write to."
+    "--to", "folder", type=NonEmptyPath(), metavar="DIR", required=True, help="Folder to write to."
 )
 @click.option("--markdown", is_flag=True, help="Write Markdown instead of text.")
 @click.option("--json", "as_json", is_flag=True, help="Write JSON: the document and its results.")
@@ -69,20 +70,20 @@ def export_command(
     extent = "texts and files" if files else "texts"
     settings = {"source": source, "customer": customer, "form": form, "extent": extent}
     export = _Export(folder, settings)
-    with opened(target) as installation:
+    with open_target(target) as installation:
         states = export.run(installation)
-    done = states.pop("damaged", 0), states.pop(State.DONE, 0)
+    damaged, done = states.pop("damaged", 0), states.pop(State.DONE, 0)
     others = "".join(f"; {number:,} {state}" for state, number in sorted(states.items()))
-    click.echo(safe(f"{counted(done[1], 'result')} written to {folder}{others}"), err=True)
-    if done[0]:
+    click.echo(safe(f"{counted(done, 'result')} written to {folder}{others}"), err=True)
+    if damaged:
         raise DataError(
-            f"{counted(done[0], 'text')} could not be read; restore them from a backup, see: "
+            f"{counted(damaged, 'text')} could not be read; restore them from a backup, see: "
             "fairlead doctor"
         )
 
 
 class _Export:
-    """Writes results to a folder, and how far it is."""
+    """Writes results to a folder, with the cursor of the last one."""
 
     def __init__(self, folder: Path, settings: dict[str, str | None]) -> None:
         self._folder = folder
@@ -90,7 +91,7 @@ class _Export:
         self._state = folder / STATE_FILE
 
     def run(self, installation: Installation) -> Counter[str]:
-        """Write what is new; how many documents ended in which state."""
+        """Write the new results; return how many documents ended in each state."""
         states: Counter[str] = Counter()
         self._folder.mkdir(parents=True, exist_ok=True)
         cursor = self._cursor()
@@ -117,7 +118,7 @@ class _Export:
                 bar.advance(task)
 
     def _cursor(self) -> str | None:
-        """Where the last export into this folder ended; refuses a folder with another one."""
+        """The cursor of the last export into this folder; UsageError if it had other settings."""
         if not self._state.exists():
             return None
         try:
@@ -138,13 +139,13 @@ class _Export:
         self._replace(self._state, state.encode())
 
     def _write(self, result: EndedDocument) -> str:
-        """Write the file of a result, if it has one; its state, or `damaged`."""
+        """Write the file of a result, if it has one; return its state, or `damaged`."""
         form = str(self._settings["form"])
         path = self._folder / _file_name(result, ENDINGS[form])
         text = result.markdown if form == "markdown" else result.text
         if form == "json":
-            shown = json.dumps(to_dict(result), indent=2, ensure_ascii=False) + "\n"
-            self._replace(path, shown.encode())
+            content = json.dumps(to_dict(result), indent=2, ensure_ascii=False) + "\n"
+            self._replace(path, content.encode())
         elif result.state is State.DONE and text is not None:
             self._replace(path, text.encode())
         return "damaged" if result.state is State.DONE and text is None else result.state.value
@@ -159,7 +160,7 @@ class _Export:
                 self._replace(folder / check_name(file.name), result.file(file.name))
 
     def _replace(self, path: Path, content: bytes) -> None:
-        """Write a file, which appears when it is complete."""
+        """Write a file atomically."""
         part = self._folder / f".{secrets.token_hex(8)}.part"
         try:
             part.write_bytes(content)
@@ -169,6 +170,6 @@ class _Export:
 
 
 def _file_name(document: EndedDocument, ending: str) -> str:
-    """The document's id and name: files sort by acceptance, and no two have the same name."""
+    """The document's id and name: names are unique, and files sort by acceptance."""
     name = document.name.encode("utf-8", "replace")[:LONGEST_NAME].decode("utf-8", "ignore")
     return f"{document.id}-{name}{ending}"

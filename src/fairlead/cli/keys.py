@@ -7,9 +7,10 @@ from functools import partial
 import click
 from msgspec.structs import asdict
 
-from fairlead.cli.common import json_option, one_by_one, print_json, print_table, quiet_option
 from fairlead.cli.completion import complete_customers, complete_keys
-from fairlead.cli.target import Target, opened, target_options
+from fairlead.cli.options import json_option, quiet_option
+from fairlead.cli.output import one_by_one, print_json, print_lines, print_table
+from fairlead.cli.target import Target, open_target, target_options
 from fairlead.errors import UsageError
 from fairlead.model.json import rfc3339
 from fairlead.model.keys import Key, Keys, NewKey, Role, id_of
@@ -47,12 +48,12 @@ def add_command(
     owners = [customer, *roles.values(), "operator" if operator else None]
     if sum(owner is not None for owner in owners) != 1:
         raise UsageError("give a customer, or one of --operator, --service, --viewer, --worker")
-    with opened(target, makes=target.is_named) as installation:
-        key, made = installation.keys.add(customer, expires=expires, **roles)
+    with open_target(target, may_create=target.is_named) as installation:
+        secret, key = installation.keys.add(customer, expires=expires, **roles)
     if as_json:
-        print_json(NewKey(key, **asdict(made)))
+        print_json(NewKey(secret, **asdict(key)))
         return
-    click.echo(key)
+    click.echo(secret)
     click.echo("store this key: it is not shown again", err=True)
 
 
@@ -68,13 +69,13 @@ def list_command(
     """List API keys without their secrets."""
     if customer is not None:
         check_customer(customer)
-    with opened(target) as installation:
+    with open_target(target) as installation:
         keys = installation.keys.list(customer, operators=operator)
     if as_json:
         print_json(Keys(keys))
         return
     if quiet:
-        click.echo("".join(f"{key.id}\n" for key in keys), nl=False)
+        print_lines(key.id for key in keys)
         return
     columns = ["id", "customer", "created", "expires", "revoked"]
     print_table(columns, map(_row, keys), empty="no keys")
@@ -86,7 +87,7 @@ def list_command(
 @json_option
 def revoke_command(*, ids: tuple[str, ...], target: Target, as_json: bool) -> None:
     """Revoke keys immediately. ID may also be the whole key."""
-    with opened(target) as installation:
+    with open_target(target) as installation:
         one_by_one(
             [id_of(key) or key for key in ids],
             installation.keys.revoke,
@@ -95,12 +96,11 @@ def revoke_command(*, ids: tuple[str, ...], target: Target, as_json: bool) -> No
 
 
 def print_revoked(keys: list[Key], *, as_json: bool) -> None:
-    """What was revoked."""
+    """The keys that a command revoked."""
     if as_json:
         print_json(Keys(keys))
-        return
-    for key in keys:
-        click.echo(f"{key.id}  revoked")
+    else:
+        print_lines(f"{key.id}  revoked" for key in keys)
 
 
 def _owner(key: Key) -> str:

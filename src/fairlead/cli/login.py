@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from fairlead.cli.common import json_option, print_json
+from fairlead.cli.options import json_option
+from fairlead.cli.output import print_json
 from fairlead.cli.target import Target, client_of, target_options
 from fairlead.config.data_folder import DataFolder
 from fairlead.errors import DataError

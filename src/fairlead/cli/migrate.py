@@ -7,7 +7,8 @@ from pathlib import Path
 import click
 
 from fairlead.app.migrate import migrate_store
-from fairlead.cli.common import data_option, json_option, print_json
+from fairlead.cli.options import data_option, json_option
+from fairlead.cli.output import print_json
 from fairlead.errors import InvalidSetting
 
 

@@ -6,8 +6,9 @@ import time
 
 import click
 
-from fairlead.cli.common import json_option, print_json, print_table
-from fairlead.cli.target import Target, opened, target_options
+from fairlead.cli.options import json_option
+from fairlead.cli.output import print_json, print_table
+from fairlead.cli.target import Target, open_target, target_options
 from fairlead.model.pipeline_figures import PipelineFigures, PipelineList
 
 _COLUMNS = ["pipeline", "steps", "waiting", "processing", "limit", "a minute", "failed lately"]
@@ -18,7 +19,7 @@ _COLUMNS = ["pipeline", "steps", "waiting", "processing", "limit", "a minute", "
 @json_option
 def pipelines_command(*, target: Target, as_json: bool) -> None:
     """List pipelines with their steps, queue, use of quotas and failures."""
-    with opened(target) as installation:
+    with open_target(target) as installation:
         pipelines = installation.queue.pipelines()
     if as_json:
         print_json(PipelineList(pipelines))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
-from fairlead.cli.common import counted, json_option, print_json
-from fairlead.cli.target import Target, opened, target_options
+from fairlead.cli.options import json_option
+from fairlead.cli.output import counted, print_json
+from fairlead.cli.target import Target, open_target, target_options
 from fairlead.model.documents import PolicyInForce, Switched
 
 
@@ -19,7 +20,7 @@ def policy_group() -> None:
 @json_option
 def show_command(*, target: Target, as_json: bool) -> None:
     """Show the policy in force."""
-    with opened(target) as installation:
+    with open_target(target) as installation:
         policy = installation.queue.policy()
     if as_json:
         print_json(PolicyInForce(policy))
@@ -33,13 +34,13 @@ def show_command(*, target: Target, as_json: bool) -> None:
 @json_option
 def use_command(*, name: str, target: Target, as_json: bool) -> None:
     """Switch a live queue to a policy, in one transaction."""
-    with opened(target) as installation:
-        done = installation.queue.use_policy(name)
+    with open_target(target) as installation:
+        switched = installation.queue.use_policy(name)
     if as_json:
-        print_json(done or Switched(name, name, 0, 0))
-    elif done is None:
+        print_json(switched or Switched(name, name, 0, 0))
+    elif switched is None:
         click.echo(f"{name} is in force already; nothing was changed")
     else:
-        placed = f"{counted(done.documents, 'waiting document')} of "
-        placed += f"{counted(done.customers, 'customer')} placed anew"
-        click.echo(f"the policy is now {done.after} (was {done.before}); {placed}")
+        placed = f"{counted(switched.documents, 'waiting document')} of "
+        placed += f"{counted(switched.customers, 'customer')} placed anew"
+        click.echo(f"the policy is now {switched.after} (was {switched.before}); {placed}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fairlead.cli.common import safe
+from fairlead.cli.output import safe
 from fairlead.model.documents import Event, EventKind
 
 if TYPE_CHECKING:
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 def progress_bar() -> Progress:
-    """A progress bar on stderr; it shows nothing where stderr is no terminal."""
-    from rich.console import Console  # noqa: PLC0415 (slow to import, and needed here alone)
+    """A progress bar on stderr; invisible unless stderr is a terminal."""
+    from rich.console import Console  # noqa: PLC0415 (slow to import)
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn  # noqa: PLC0415
 
     console = Console(stderr=True)
@@ -32,7 +32,7 @@ def progress_bar() -> Progress:
 
 
 def page_progress(events: Iterable[Event]) -> dict[str, str]:
-    """How far each document with events is, in words; "" for one without progress or at its end."""
+    """The progress of each document with events, as text; "" without progress or after its end."""
     texts: dict[str, str] = {}
     for event in events:
         if event.document and event.kind is EventKind.PROGRESS:
@@ -42,20 +42,20 @@ def page_progress(events: Iterable[Event]) -> dict[str, str]:
     return texts
 
 
-class PagesLine:
-    """One line at the end of a terminal that says how far long documents are."""
+class ProgressLine:
+    """The last line of a terminal, with the progress of long documents."""
 
     def __init__(self) -> None:
         self._shown = ""
         self._can_show = sys.stderr.isatty()
 
     def show(self, text: str) -> None:
-        """Put the text in place of the last one; an empty one takes it away."""
+        """Replace the line; an empty text removes it."""
         if self._can_show and text != self._shown:
             click.echo(f"\r{safe(text)}\x1b[K", nl=False, err=True)
             self._shown = text
 
     def line(self, text: str) -> None:
-        """Write a line that stays."""
+        """Write a permanent line above it."""
         self.show("")
         click.echo(text, err=True)

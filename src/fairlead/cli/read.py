@@ -9,16 +9,15 @@ from typing import Any
 
 import click
 
-from fairlead.cli.common import (
+from fairlead.cli.options import (
     STDIN,
-    GivenPath,
-    given_password,
+    NonEmptyPath,
     no_url_option,
     password_option,
-    print_json_line,
-    safe,
+    read_password,
     stdin_file,
 )
+from fairlead.cli.output import print_json_line, safe
 from fairlead.errors import Refused
 from fairlead.intake import check_file
 from fairlead.worker.file_reader import FileReader
@@ -26,7 +25,7 @@ from fairlead.worker.sandbox.answer import Extraction
 
 
 @click.command("read")
-@click.argument("paths", metavar="FILE...", nargs=-1, required=True, type=GivenPath())
+@click.argument("paths", metavar="FILE...", nargs=-1, required=True, type=NonEmptyPath())
 @no_url_option
 @click.option("--markdown", is_flag=True, help="Print Markdown with headings, lists and tables.")
 @password_option
@@ -40,7 +39,7 @@ def read_command(
     """
     failed = False
     paths = tuple(stdin_file(-1, password) if path == STDIN else path for path in paths)
-    for record in _records(paths, given_password(password)):
+    for record in _records(paths, read_password(password)):
         if record["error"] is not None:
             failed = True
             click.echo(f"fairlead: {_reason(record)}", err=True)
@@ -56,7 +55,7 @@ def read_command(
 
 
 def _reason(record: dict[str, Any]) -> str:
-    """The sentence, after the file's name if it does not have it."""
+    """The sentence, with the file's name before it unless it has that already."""
     name, detail = record["name"], record["detail"]
     return safe(detail if name in detail else f"{name}: {detail}")
 
@@ -68,34 +67,18 @@ def _records(paths: tuple[Path, ...], password: str | None) -> Iterator[dict[str
                 check_file(path, sys.maxsize, name=path.name)
                 outcome = reader.read(path, password)
             except Refused as error:
-                yield _failure(path, error.code, str(error))
+                yield _record(path, error=error.code, detail=str(error))
                 continue
+            kind = getattr(outcome, "kind", None)
             if isinstance(outcome, Extraction):
-                yield _success(path, outcome)
+                text, markdown = outcome.text, outcome.markdown
+                texts = {"text": text, "markdown": text if markdown is None else markdown}
+                yield _record(path, kind=kind, facts=dict(outcome.facts), **texts)
             else:
-                yield _failure(path, outcome.code, outcome.detail, getattr(outcome, "kind", None))
+                yield _record(path, kind=kind, error=outcome.code, detail=outcome.detail)
 
 
-def _success(path: Path, extraction: Extraction) -> dict[str, Any]:
-    text, markdown = extraction.text, extraction.markdown
-    return {
-        "name": str(path),
-        "kind": extraction.kind,
-        "text": text,
-        "markdown": text if markdown is None else markdown,
-        "facts": dict(extraction.facts),
-        "error": None,
-        "detail": None,
-    }
-
-
-def _failure(path: Path, code: str, detail: str, kind: str | None = None) -> dict[str, Any]:
-    return {
-        "name": str(path),
-        "kind": kind,
-        "text": None,
-        "markdown": None,
-        "facts": {},
-        "error": code,
-        "detail": detail,
-    }
+def _record(path: Path, **fields: Any) -> dict[str, Any]:
+    """A record of one file, with None for other fields."""
+    names = ("kind", "text", "markdown", "facts", "error", "detail")
+    return {"name": str(path)} | dict.fromkeys(names) | {"facts": {}} | fields

@@ -1,11 +1,9 @@
-"""`fairlead serve`: HTTP and workers on one data folder."""
+"""`fairlead serve`: the HTTP server with workers on one data folder."""
 
 from __future__ import annotations
 
-import os
 import socket
 import sys
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,14 +11,15 @@ from typing import TYPE_CHECKING
 import click
 
 from fairlead.app import Fairlead
-from fairlead.cli.common import (
+from fairlead.cli.options import (
     data_option,
     no_url_option,
     reload_option,
     setting_option,
     warn_of_unread_settings,
 )
-from fairlead.errors import MissingExtra
+from fairlead.cli.output import write_stopping
+from fairlead.errors import needs_extra
 from fairlead.service import raise_descriptor_limit, running
 from fairlead.worker.engine import EngineService
 
@@ -49,19 +48,15 @@ def serve_command(
     """
     raise_descriptor_limit()
     warn_of_unread_settings(data)
-    given = {"host": host, "port": port, "workers": workers or None}
-    with Fairlead(data, settings=given, patient=True) as fairlead, fairlead.folder.as_server():
+    flags = {"host": host, "port": port, "workers": workers or None}
+    with Fairlead(data, settings=flags, patient=True) as fairlead, fairlead.folder.as_server():
         if not _serve(fairlead, has_workers=workers != 0, reloads=reloads):
             sys.exit(1)
 
 
 def _serve(fairlead: Fairlead, *, has_workers: bool, reloads: bool) -> bool:
-    try:
-        from fairlead.server import server  # noqa: PLC0415 (an extra, needed here alone)
-    except ModuleNotFoundError as error:
-        raise MissingExtra(
-            f"the library {error.name} is missing; install it: pip install 'fairlead[server]'"
-        ) from None
+    with needs_extra("server"):
+        from fairlead.server import server  # noqa: PLC0415
     settings = fairlead.settings
     listener = server.bound_socket(settings.host, settings.port)
     fairlead.keys.operator_key()
@@ -76,7 +71,7 @@ def _serve(fairlead: Fairlead, *, has_workers: bool, reloads: bool) -> bool:
             listener,
             engine,
             on_ready=lambda context: _greet(fairlead, listener, context),
-            on_stop=_say_stopping,
+            on_stop=write_stopping,
         )
 
 
@@ -92,15 +87,8 @@ def _greet(fairlead: Fairlead, listener: socket.socket, context: ServerContext) 
             err=True,
         )
     fairlead.folder.write_server_url(address)
-    if sys.stderr.isatty():  # elsewhere it would stay in a log
+    if sys.stderr.isatty():  # a log would keep the link
         link = f"{address}/login?token={context.auth.new_login_token()}"
         click.echo(f"fairlead: log in, once, with {link}", err=True)
     else:
         click.echo("fairlead: log in with the link that fairlead login prints", err=True)
-
-
-def _say_stopping() -> None:
-    with suppress(OSError):  # stderr may be closed, which must not prevent the stop
-        os.write(
-            2, b"fairlead: finishing running documents; press Ctrl-C again to stop immediately\n"
-        )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from fairlead.cli.common import no_url_option, setting_help
+from fairlead.cli.options import no_url_option, setting_help
 from fairlead.errors import InvalidSetting, UsageError
 from fairlead.policy.classic import (
     DEFAULT_RESET_INTERVAL,
@@ -37,48 +37,45 @@ if TYPE_CHECKING:
 POLICIES = ("classic", "fair", "fifo")
 
 
-class Options(NamedTuple):
-    """Settings that the command line gave."""
-
-    workers: int
-    reset_interval: float
-    reset: str
-    thresholds: str
-    overdue_lane: bool
-    overdue_after: float | None
-    unit: float
-
-
 class Plan(NamedTuple):
-    """A policy with its lane, and the settings to show with a result."""
+    """A policy with its overdue lane, and the settings to print."""
 
     policy: Policy | FairRule
     lane: OverdueLane | None
     settings: dict[str, object]
 
 
-def _plan(name: str, options: Options) -> Plan:
-    if name == "fifo":  # the lane would change the order that the name promises
+def _plan(
+    name: str,
+    *,
+    reset_interval: float,
+    reset: str,
+    thresholds: str,
+    overdue_lane: bool,
+    overdue_after: float | None,
+    unit: float,
+) -> Plan:
+    if name == "fifo":  # its order has no overdue lane
         return Plan(FifoPolicy(), None, {})
-    interval, thresholds = options.reset_interval, _thresholds(options.thresholds)
     policy: ClassicPolicy | FairRule
     settings: dict[str, object]
     if name == "classic":
-        policy = ClassicPolicy(interval, thresholds, check_reset(options.reset))
+        policy = ClassicPolicy(reset_interval, _thresholds(thresholds), check_reset(reset))
         settings = {"reset_interval": policy.reset_interval, "reset": policy.reset}
     else:
-        policy = FairRule(unit=options.unit, reset_interval=interval, thresholds=thresholds)
+        policy = FairRule(
+            unit=unit, reset_interval=reset_interval, thresholds=_thresholds(thresholds)
+        )
         settings = {"unit": policy.unit, "reset_interval": policy.reset_interval}
     lane = None
-    if options.overdue_lane:
-        after = interval if options.overdue_after is None else options.overdue_after
-        lane = OverdueLane(after=after)
+    if overdue_lane:
+        lane = OverdueLane(after=reset_interval if overdue_after is None else overdue_after)
     settings |= {"thresholds": list(policy.thresholds), "overdue_after": lane and lane.after}
     return Plan(policy, lane, settings)
 
 
-class Result(NamedTuple):
-    """A simulation, and beside it the same trace first come, first served."""
+class SimulationResult(NamedTuple):
+    """A simulation, and the summary of the same trace first come, first served."""
 
     arrivals: list[Arrival]
     runs: list[Run]
@@ -146,6 +143,7 @@ def simulate_command(
     *,
     trace: str,
     policy: str,
+    workers: int,
     output: str | None,
     report: str | None,
     as_json: bool,
@@ -157,20 +155,19 @@ def simulate_command(
     Only fair uses weights and estimates.
     """
     _check_targets(output, report, as_json=as_json)
-    options = Options(**settings)
     arrivals = read_trace(sys.stdin.buffer if trace == "-" else trace)
-    result = _run(arrivals, _plan(policy, options), options.workers)
+    result = _run(arrivals, _plan(policy, **settings), workers)
     if report is not None:
-        write_whole(Path(report), _report(result))
+        write_atomically(Path(report), _report(result))
     if output is not None and output != "-":
-        write_whole(Path(output), _outcome(result))
+        write_atomically(Path(output), _outcome(result))
     _print(result, to_csv=output == "-", as_json=as_json)
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Replace a file in one step; if that fails with a FileError, the old one is still there."""
+def write_atomically(path: Path, text: str) -> None:
+    """Replace a file atomically; after a FileError, the old one is unchanged."""
     try:
-        # A link stays a link, and what is no plain file, such as a pipe, is never replaced.
+        # Links are followed, and anything else than a plain file, such as a pipe, is written to.
         target = path.resolve()
         if target.exists() and not target.is_file():
             target.write_text(text, encoding="utf-8", newline="")
@@ -212,16 +209,16 @@ def _thresholds(text: str) -> tuple[int, ...]:
         ) from None
 
 
-def _run(arrivals: list[Arrival], plan: Plan, workers: int) -> Result:
+def _run(arrivals: list[Arrival], plan: Plan, workers: int) -> SimulationResult:
     runs = simulate(arrivals, plan.policy, workers, plan.lane)
     fifo = None
     if not isinstance(plan.policy, FifoPolicy):
         fifo = summarise(arrivals, simulate(arrivals, FifoPolicy(), workers, None))
     settings = {"policy": plan.policy.label, "workers": workers, **plan.settings}
-    return Result(arrivals, runs, settings, summarise(arrivals, runs), fifo)
+    return SimulationResult(arrivals, runs, settings, summarise(arrivals, runs), fifo)
 
 
-def _report(result: Result) -> str:
+def _report(result: SimulationResult) -> str:
     settings = {name.replace("_", " "): _shown(value) for name, value in result.settings.items()}
     return render(Report(settings, result.arrivals, result.runs, result.summary, result.fifo))
 
@@ -234,15 +231,15 @@ def _shown(value: object) -> str:
     return "off" if value is None else str(value)
 
 
-def _outcome(result: Result) -> str:
+def _outcome(result: SimulationResult) -> str:
     text = io.StringIO(newline="")
     write_outcome(text, result.arrivals, result.runs)
     return text.getvalue()
 
 
-def _print(result: Result, *, to_csv: bool, as_json: bool) -> None:
+def _print(result: SimulationResult, *, to_csv: bool, as_json: bool) -> None:
     if to_csv:
-        # As bytes: a CSV is UTF-8 whatever the terminal speaks.
+        # As bytes: a CSV is UTF-8, whatever the encoding of the terminal.
         sys.stdout.buffer.write(_outcome(result).encode())
     elif as_json:
         click.echo(json.dumps(_as_json(result), indent=2))
@@ -250,7 +247,7 @@ def _print(result: Result, *, to_csv: bool, as_json: bool) -> None:
         _print_table(result)
 
 
-def _as_json(result: Result) -> dict[str, object]:
+def _as_json(result: SimulationResult) -> dict[str, object]:
     fifo = result.fifo
     customers = [
         {"customer": name, **_waits_json(waits, fifo and fifo.customers[name])}
@@ -265,16 +262,16 @@ def _as_json(result: Result) -> dict[str, object]:
 
 
 def _waits_json(waits: WaitStatistics, fifo: WaitStatistics | None) -> dict[str, object]:
-    shown: dict[str, object] = {"documents": waits.documents, "wait": _seconds(waits)}
-    return shown | ({"fifo": _seconds(fifo)} if fifo else {})
+    fields: dict[str, object] = {"documents": waits.documents, "wait": _seconds(waits)}
+    return fields | ({"fifo": _seconds(fifo)} if fifo else {})
 
 
 def _seconds(waits: WaitStatistics) -> dict[str, float]:
     return {"mean": waits.mean, "p50": waits.p50, "p95": waits.p95, "max": waits.max}
 
 
-def _print_table(result: Result) -> None:
-    from rich.console import Console  # noqa: PLC0415 (slow to import, and needed here alone)
+def _print_table(result: SimulationResult) -> None:
+    from rich.console import Console  # noqa: PLC0415 (slow to import)
 
     console = Console(file=sys.stdout, highlight=False)
     console.print(_table(result))
@@ -283,8 +280,8 @@ def _print_table(result: Result) -> None:
         console.print(f"and {others} others")
 
 
-def _table(result: Result) -> Table:
-    from rich.table import Table  # noqa: PLC0415 (see _print_table)
+def _table(result: SimulationResult) -> Table:
+    from rich.table import Table  # noqa: PLC0415 (slow to import)
 
     table = Table(title="Seconds from submission to start", box=None, pad_edge=False)
     table.add_column("customer", overflow="fold")
@@ -301,14 +298,14 @@ def _table(result: Result) -> Table:
 
 
 def _add_row(table: Table, name: str, waits: WaitStatistics, fifo: WaitStatistics | None) -> None:
-    from rich.text import Text  # noqa: PLC0415 (see _print_table)
+    from rich.text import Text  # noqa: PLC0415 (slow to import)
 
     numbers: Sequence[float] = (waits.mean, waits.p50, waits.p95, waits.max)
     numbers = (*numbers, fifo.mean, fifo.p95, fifo.max) if fifo else numbers
-    # As Text, a name with square brackets is no markup.
+    # Rich would take square brackets in a plain string for markup.
     table.add_row(Text(printable(name)), str(waits.documents), *map(_brief, numbers))
 
 
 def _brief(seconds: float) -> str:
-    """Seconds in as few signs as still tell something, so that nine columns fit a terminal."""
+    """Seconds with few characters, so that nine columns fit into a terminal."""
     return f"{seconds:.1f}" if abs(seconds) < 1000 else f"{seconds:.0f}"

@@ -2,46 +2,41 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import signal
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
-from itertools import repeat
+from itertools import islice, repeat
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from fairlead.cli.common import (
+from fairlead.cli.completion import complete_customers
+from fairlead.cli.options import (
     STDIN,
-    GivenPath,
-    counted,
-    given_password,
+    NonEmptyPath,
     json_option,
     metadata_of,
     password_option,
-    print_json,
     quiet_option,
-    safe,
+    read_password,
     stdin_file,
 )
-from fairlead.cli.completion import complete_customers
+from fairlead.cli.output import counted, print_json, print_lines, safe
 from fairlead.cli.progress import page_progress, progress_bar
-from fairlead.cli.target import Target, opened, target_options
+from fairlead.cli.submit_files import NamedFile, UploadLimits, batches_of, size_of
+from fairlead.cli.target import Target, open_target, target_options
 from fairlead.config.settings import Sources
 from fairlead.errors import (
-    FairleadError,
     NotReady,
     Refused,
     UnknownDocument,
-    UnreadableSource,
     UsageError,
 )
-from fairlead.intake import check_file
 from fairlead.model.documents import Document
 from fairlead.model.json import to_dict
 from fairlead.model.names import check_customer, check_name
@@ -55,20 +50,18 @@ if TYPE_CHECKING:
     from fairlead.client import Client
     from fairlead.model.installation import Installation
 
-Named = tuple[Path, str]
-"""A file and the name of its document."""
 BATCH = 100
 """Documents that a data folder accepts in one transaction."""
 UPLOAD_OVERHEAD = 100_000
-"""Bytes of a request beyond its documents, such as names."""
+"""Bytes of a request beyond its documents, such as their names."""
 LARGE = 10_000_000
-"""Bytes from which on the upload of a single file shows its progress."""
+"""The upload of a single file of more bytes shows its progress."""
 MOST_LINES = 20
-"""Documents of which a terminal gets a line each; of more, a summary."""
+"""Of more documents, a terminal gets a summary instead of a line each."""
 
 
 @click.command("submit")
-@click.argument("paths", type=GivenPath(), metavar="PATH...", nargs=-1, required=True)
+@click.argument("paths", type=NonEmptyPath(), metavar="PATH...", nargs=-1, required=True)
 @target_options
 @click.option(
     "--customer",
@@ -121,14 +114,13 @@ def submit_command(
 ) -> None:
     """Submit files, and all files of folders except hidden ones. PATH -: read stdin."""
     checked = {name: value for name, value in named.items() if name != "batch"}
-    submission_options(metadata=metadata_of(metadata), **checked)  # before anything is read
+    submission_options(metadata=metadata_of(metadata), **checked)  # refuses before reading files
     limits = _limits(target, customer, is_one_batch=idempotency_key is not None)
     if name is not None:
         check_name(name)
     most = limits.document_bytes + 1
     paths = tuple(stdin_file(most, password) if path == STDIN else path for path in paths)
-    files = _checked(list(_files(paths, skip_bad=skip_bad)), limits, name, skip_bad=skip_bad)
-    batches = _split([(file, name or file.name) for file in files], limits)
+    batches = batches_of(paths, limits, name, skip_bad=skip_bad)
     if idempotency_key is not None and len(batches) > 1:
         raise Refused(
             "with an idempotency key all files are sent in one request, which may have at most "
@@ -139,12 +131,12 @@ def submit_command(
         "metadata": metadata_of(metadata),
         "urgent": urgent,
         "idempotency_key": idempotency_key,
-        "password": given_password(password),
+        "password": read_password(password),
     }
     options |= {"customer": customer} | ({"strict": strict} if target.url is None else {})
     documents = accepted = list[Document]()
     texts: dict[str, str] | None = None
-    with opened(target, makes=not strict) as installation:
+    with open_target(target, may_create=not strict) as installation:
         try:
             with _exit_on_sigterm():
                 _submit(target, installation, batches, options, accepted)
@@ -153,34 +145,26 @@ def submit_command(
                 if wait:
                     documents = wait_for(target, installation, accepted)
                     texts = _texts(installation, documents) if as_json else None
-        finally:  # also after an error or a signal, the ids of accepted documents are printed
+        finally:  # also after an error or a signal, print the ids of accepted documents
             if accepted:
                 _print(documents, as_json=as_json, quiet=quiet, texts=texts)
     if any(document.state is State.FAILED for document in documents):
         sys.exit(1)
 
 
-class Limits(NamedTuple):
-    """Bytes of a document, documents and bytes of one batch."""
-
-    document_bytes: int
-    documents: int
-    bytes: int
-
-
-def _limits(target: Target, customer: str | None, *, is_one_batch: bool) -> Limits:
+def _limits(target: Target, customer: str | None, *, is_one_batch: bool) -> UploadLimits:
     """The limits of the target, after a check that the customer may submit there."""
     if target.url is not None:
-        with opened(target) as installation:
+        with open_target(target) as installation:
             return _server_limits(cast("Client", installation).me(), customer)
     if customer is None:
         raise UsageError("name the customer of the documents: --customer NAME")
     check_customer(customer)
     most = Sources(target.data).settings().max_document_bytes
-    return Limits(most, sys.maxsize if is_one_batch else BATCH, sys.maxsize)
+    return UploadLimits(most, sys.maxsize if is_one_batch else BATCH, sys.maxsize)
 
 
-def _server_limits(me: Me, customer: str | None) -> Limits:
+def _server_limits(me: Me, customer: str | None) -> UploadLimits:
     if me.customer is None and customer is None:
         raise UsageError("this API key submits for many customers; name one: --customer NAME")
     if None not in (customer, me.customer) and customer != me.customer:
@@ -189,11 +173,11 @@ def _server_limits(me: Me, customer: str | None) -> Limits:
             "leave out --customer, or use another key"
         )
     most = me.limits.max_upload_bytes - UPLOAD_OVERHEAD
-    return Limits(me.limits.max_document_bytes, me.limits.max_upload_files, most)
+    return UploadLimits(me.limits.max_document_bytes, me.limits.max_upload_files, most)
 
 
 def _print_hints(fairlead: Fairlead, customer: str) -> None:
-    """What keeps new documents waiting: a paused customer, a folder without a worker."""
+    """Print why new documents wait: their customer is paused, or no worker is running."""
     if fairlead.customers.show(customer).paused:
         command = f"fairlead customers resume {shlex.quote(customer)}"
         click.echo(safe(f"customer {customer} is paused; resume it: {command}"), err=True)
@@ -213,98 +197,20 @@ def _exit_on_sigterm() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _files(paths: Sequence[Path], *, skip_bad: bool) -> Iterator[Path]:
-    for path in paths:
-        if _is_folder(path):
-            yield from _files_in(path, skip_bad=skip_bad)
-        else:
-            yield path
-
-
-def _is_folder(path: Path) -> bool:
-    try:
-        return path.is_dir()
-    except OSError:  # the check of files says what is wrong
-        return False
-
-
-def _files_in(folder: Path, *, skip_bad: bool) -> Iterator[Path]:
-    """The files of a folder and of those inside, but not of those that it only links to."""
-
-    def skip(error: OSError) -> None:
-        _skip(
-            UnreadableSource(
-                f"folder {error.filename} cannot be read ({error.strerror}); check its permissions"
-            ),
-            skip_bad=skip_bad,
-        )
-
-    for parent, folders, names in os.walk(folder, onerror=skip):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for path in (Path(parent, name) for name in folders):
-            if path.is_symlink():  # it may lead out of the folder, or round in a circle
-                _print_skipped(f"{path} is a link to a folder; name it to submit its files")
-        yield from (Path(parent, name) for name in sorted(names) if not name.startswith("."))
-
-
-def _skip(error: FairleadError, *, skip_bad: bool) -> None:
-    """Report what is skipped; without `skip_bad`, raise the error."""
-    if not skip_bad:
-        raise type(error)(f"{error}, or skip such files with --skip-bad") from None
-    _print_skipped(str(error))
-
-
-def _print_skipped(what: str) -> None:
-    click.echo(f"skipped: {safe(what)}", err=True)
-
-
-def _checked(files: list[Path], limits: Limits, name: str | None, *, skip_bad: bool) -> list[Path]:
-    """The files that can be submitted. Without `skip_bad`, one that cannot refuses them all."""
-    good = []
-    for file in files:
-        try:
-            check_file(file, limits.document_bytes, name)
-        except FairleadError as error:
-            if not skip_bad and len(files) == 1:
-                raise
-            _skip(error, skip_bad=skip_bad)
-        else:
-            good.append(file)
-    if not good:
-        raise UsageError("no files to submit; name files, or folders that contain some")
-    if name is not None and len(good) != 1:
-        raise UsageError(f"--name requires exactly one file; got {len(good)}")
-    return good
-
-
-def _split(files: list[Named], limits: Limits) -> list[list[Named]]:
-    """The files in batches, each accepted as a whole."""
-    batches: list[list[Named]] = []
-    bytes_left = 0
-    for file in files:
-        size = file[0].stat().st_size
-        if not batches or len(batches[-1]) >= limits.documents or size > bytes_left:
-            batches.append([])
-            bytes_left = limits.bytes
-        batches[-1].append(file)
-        bytes_left -= size
-    return batches
-
-
 def _submit(
     target: Target,
     installation: Installation,
-    batches: list[list[Named]],
+    batches: list[list[NamedFile]],
     options: dict[str, Any],
     accepted: list[Document],
 ) -> None:
-    """Submit one batch after the other; `accepted` has what was, however this ends."""
+    """Submit the batches; after an error, `accepted` has the documents of those before."""
     number = sum(map(len, batches))
-    is_long = number > 1 or _size(batches[0]) > LARGE
+    is_long = number > 1 or size_of(batches[0]) > LARGE
     try:
         with _bar(number) if is_long else nullcontext(lambda *_progress: None) as show:
             for batch in batches:
-                on_sent = partial(show, len(accepted), _size(batch))
+                on_sent = partial(show, len(accepted), size_of(batch))
                 on_sent(0)
                 extra: dict[str, Any] = {} if target.url is None else {"on_sent": on_sent}
                 accepted += installation.submit_many(sources=batch, **options, **extra)
@@ -316,13 +222,9 @@ def _submit(
             )
 
 
-def _size(batch: list[Named]) -> int:
-    return sum(path.stat().st_size for path, _ in batch)
-
-
 @contextmanager
 def _bar(number: int) -> Iterator[Callable[[int, int, int], None]]:
-    """Shows how many documents are accepted, and how many bytes of the next batch are sent."""
+    """A progress bar of accepted documents, with the part of the next batch that is sent."""
     with progress_bar() as progress:
         task = progress.add_task("submitted", total=number)
 
@@ -336,7 +238,7 @@ def _bar(number: int) -> Iterator[Callable[[int, int, int], None]]:
 def wait_for(
     target: Target, installation: Installation, accepted: list[Document]
 ) -> list[Document]:
-    """The documents when they have ended, without those that were deleted meanwhile."""
+    """Wait until the documents have ended; return those that were not deleted meanwhile."""
     names = {document.id: document.name for document in accepted}
     is_local = target.url is None
     pages = _page_progress(cast("Fairlead", installation), names) if is_local else repeat("")
@@ -361,11 +263,11 @@ def wait_for(
 
 
 def _page_progress(fairlead: Fairlead, names: Mapping[str, str]) -> Iterator[str]:
-    """How far the last of these documents is that reported pages; at each step, as of then."""
-    seen, text = fairlead.store.last_event(), ""
+    """Yields the newest progress of these documents, as text."""
+    last_event, text = fairlead.store.last_event(), ""
     while True:
-        while events := fairlead.store.events(seen):
-            seen = events[-1].seq
+        while events := fairlead.store.events(last_event):
+            last_event = events[-1].seq
             own = (event for event in events if event.document in names)
             for id_, pages in page_progress(own).items():
                 text = f"{names[id_]}: {pages}" if pages else ""
@@ -376,7 +278,7 @@ def _texts(installation: Installation, documents: list[Document]) -> dict[str, s
     """The texts of the documents that are done, by id."""
     texts = {}
     for document in documents:
-        with suppress(NotReady, UnknownDocument):  # it was deleted, or is processed anew
+        with suppress(NotReady, UnknownDocument):  # it was deleted or retried meanwhile
             if document.state is State.DONE:
                 texts[document.id] = installation.text(document.id)
     return texts
@@ -385,7 +287,7 @@ def _texts(installation: Installation, documents: list[Document]) -> dict[str, s
 def _print(
     documents: list[Document], *, as_json: bool, quiet: bool, texts: dict[str, str] | None
 ) -> None:
-    """The documents; as JSON with their texts, where those were asked for."""
+    """Print the documents; with `texts`, their JSON includes them."""
     if as_json and texts is not None:
         print_json({"documents": [to_dict(d) | {"text": texts.get(d.id)} for d in documents]})
         return
@@ -393,21 +295,22 @@ def _print(
         print_json({"documents": documents})
         return
     if quiet:
-        click.echo("".join(f"{document.id}\n" for document in documents), nl=False)
+        print_lines(document.id for document in documents)
         return
     if len(documents) > MOST_LINES:
         click.echo(safe(_summary(documents)), err=True)
         if sys.stdout.isatty():
-            documents = [each for each in documents if each.state is State.FAILED][:MOST_LINES]
+            failed = (document for document in documents if document.state is State.FAILED)
+            documents = list(islice(failed, MOST_LINES))
     for document in documents:
-        words = document.facts.get("words")  # none until it is done
+        words = document.facts.get("words")  # absent until it is done
         amount = f"priority {document.priority}" if words is None else counted(words, "word")
         detail = safe(document.detail or amount)
         click.echo(f"{document.id}  {document.state:<10} {safe(document.name)}  {detail}")
 
 
 def _summary(documents: list[Document]) -> str:
-    """How many documents are in each state, and their priorities."""
+    """The number of documents in each state, and their priorities."""
     states = Counter(document.state.value for document in documents)
     priorities = sorted({document.priority for document in documents})
     span = str(priorities[0]) + (f" to {priorities[-1]}" if len(priorities) > 1 else "")

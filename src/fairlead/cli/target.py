@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import click
 from click.core import ParameterSource
 
-from fairlead.cli.common import data_option
+from fairlead.cli.options import data_option
 from fairlead.config.data_folder import DataFolder
 from fairlead.config.settings import ENVIRONMENT_PREFIX, Settings, Sources
 from fairlead.errors import (
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from fairlead.model.installation import Installation
 
 ACTOR = "command-line"
-"""Stands in the audit record for decisions of commands on a data folder."""
+"""The `actor` of commands on a data folder, in the audit record."""
 ID_LENGTH = 26
 """Characters of a document's id."""
 PATIENCE = 30.0
-"""Seconds for which a server that went away is waited for."""
+"""Seconds for which requests to an unreachable server are repeated."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -47,7 +47,7 @@ class Target(NamedTuple):
     url: str | None = None
     key: str | None = None
     is_named: bool = False
-    """Whether the data folder was named, by an option or FAIRLEAD_DATA: then it may be made."""
+    """Whether an option or FAIRLEAD_DATA names the data folder, which then may be made."""
 
 
 def target_options(command: F) -> Callable[..., Any]:
@@ -63,9 +63,9 @@ def target_options(command: F) -> Callable[..., Any]:
 
 
 def _target(ctx: click.Context, data: Path, url: str | None, key: str | None) -> Target:
-    """Options go before the environment, also `--data` before FAIRLEAD_URL.
+    """Options take precedence over the environment, also `--data` over FAIRLEAD_URL.
 
-    All three may stand before the command's name as well.
+    All three may also stand before the name of the command.
     """
     early = ctx.find_root().params
 
@@ -95,10 +95,10 @@ _key_option = click.option(
 
 
 @contextmanager
-def opened(target: Target, *, makes: bool = False) -> Iterator[Installation]:
-    """The installation of a target; a data folder must exist unless the command `makes` it."""
+def open_target(target: Target, *, may_create: bool = False) -> Iterator[Installation]:
+    """The installation of a target; a data folder must exist unless `may_create` is set."""
     installation: Installation = (
-        _fairlead(target, makes=makes) if target.url is None else client_of(target)
+        _fairlead(target, may_create=may_create) if target.url is None else client_of(target)
     )
     try:
         yield installation
@@ -115,11 +115,14 @@ def opened(target: Target, *, makes: bool = False) -> Iterator[Installation]:
         installation.close()
 
 
-def whole_id(installation: Installation, id_: str) -> str:
-    """The id that begins so; as it is where it is whole, or no document's begins so."""
-    if not (id_.isascii() and id_.isalnum() and len(id_) < ID_LENGTH):
+def full_id(installation: Installation, id_: str) -> str:
+    """The id with this prefix; unchanged if it is complete, or no document's id begins with it."""
+    if not (id_.isascii() and id_.isalnum()):
         return id_
-    matches = installation.documents(id_prefix=id_.lower(), limit=2).items
+    id_ = id_.lower()
+    if len(id_) >= ID_LENGTH:
+        return id_
+    matches = installation.documents(id_prefix=id_, limit=2).items
     if len(matches) > 1:
         raise UsageError(f"several documents have an id that begins with {id_}; give more of it")
     return matches[0].id if matches else id_
@@ -131,27 +134,27 @@ _HINTS: dict[type[FairleadError], str] = {
     UnknownKey: "see: fairlead keys list",
     InvalidTransition: "see its state: fairlead docs show",
 }
-"""Hints for the command line, which a server leaves out of its errors."""
+"""Hints for the command line, which the errors of a server lack."""
 
 
-def _fairlead(target: Target, *, makes: bool) -> Fairlead:
+def _fairlead(target: Target, *, may_create: bool) -> Fairlead:
     from fairlead.app import Fairlead  # noqa: PLC0415 (slow to import)
 
-    return Fairlead(target.data, must_exist=not makes, actor=ACTOR)
+    return Fairlead(target.data, must_exist=not may_create, actor=ACTOR)
 
 
 def client_of(target: Target) -> Client:
-    """A client of the target's server; on this machine, the data folder has its operator key."""
+    """A client of the target's server, with the data folder's operator key if it is local."""
     from fairlead.client import Client  # noqa: PLC0415 (needs an extra)
     from fairlead.client.transport import check_key, check_url, is_loopback  # noqa: PLC0415
 
     url = check_url(target.url or "")
     key = target.key
-    if key is None and is_loopback(url):  # a server elsewhere is never sent the key of this folder
+    if key is None and is_loopback(url):  # never send the key of this folder to another machine
         key = DataFolder(target.data).read_operator_key()
     if key is None:
         raise UsageError(f"{url} requires an API key; give --key, or set FAIRLEAD_KEY")
-    check_key(key)  # an empty one too, in whose place the client would take the environment's
+    check_key(key)  # the client would replace an empty key by the environment's
     return Client(
         url,
         key,
@@ -161,7 +164,7 @@ def client_of(target: Target) -> Client:
 
 
 def language(target: Target) -> str | None:
-    """The language that the settings name; for a server, only those of the environment here."""
+    """The language in the settings; for a server, only the environment counts."""
     if target.url is None:
         return Sources(target.data).settings().language
     name = os.environ.get(f"{ENVIRONMENT_PREFIX}LANGUAGE")

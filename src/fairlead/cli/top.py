@@ -1,4 +1,4 @@
-"""`fairlead top`: who waits, how long, and how many workers there are."""
+"""`fairlead top`: a live table of customers with pending documents."""
 
 from __future__ import annotations
 
@@ -7,21 +7,14 @@ import time
 
 import click
 
-from fairlead.cli.common import (
-    counted,
-    duration,
-    fairness_words,
-    json_option,
-    print_json,
-    print_table,
-    safe,
-)
-from fairlead.cli.target import Target, opened, target_options
+from fairlead.cli.options import json_option
+from fairlead.cli.output import counted, duration, fairness_words, print_json, print_table, safe
+from fairlead.cli.target import Target, open_target, target_options
 from fairlead.model.customers import Customer, Customers, Fairness
 
 CLEAR = "\x1b[H\x1b[2J"
 MOST_ROWS = 40
-"""Customers in the live table; with `--once` all of them are shown."""
+"""Rows of the live table; `--once` shows all customers."""
 
 
 @click.command("top")
@@ -38,7 +31,7 @@ MOST_ROWS = 40
 @json_option
 def top_command(*, target: Target, once: bool, interval: float, as_json: bool) -> None:
     """Show customers with pending documents, their waits, and the workers, live."""
-    with opened(target) as installation:
+    with open_target(target) as installation:
         if once or as_json or not sys.stdout.isatty():
             customers, fairness = installation.queue.overview()
             if as_json:
@@ -56,7 +49,7 @@ def top_command(*, target: Target, once: bool, interval: float, as_json: bool) -
 def _pending(customers: list[Customer]) -> list[Customer]:
     """The customers with pending documents, the longest wait first."""
     pending = [customer for customer in customers if customer.pending]
-    return sorted(pending, key=lambda each: (-(each.oldest_wait or 0.0), each.name))
+    return sorted(pending, key=lambda customer: (-(customer.oldest_wait or 0.0), customer.name))
 
 
 def _print(customers: list[Customer], fairness: Fairness, most: int | None) -> None:

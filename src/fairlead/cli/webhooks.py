@@ -1,4 +1,4 @@
-"""`fairlead webhooks`: who is told over HTTP, and what came of it."""
+"""`fairlead webhooks`: webhooks and their deliveries."""
 
 from __future__ import annotations
 
@@ -9,23 +9,24 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fairlead.cli.common import (
-    json_option,
+from fairlead.cli.completion import complete_customers, complete_webhooks
+from fairlead.cli.options import json_option, quiet_option
+from fairlead.cli.output import (
     one_by_one,
+    print_deleted,
     print_json,
+    print_lines,
     print_table,
-    quiet_option,
     safe,
 )
-from fairlead.cli.completion import complete_customers, complete_webhooks
-from fairlead.cli.target import Target, opened, target_options
+from fairlead.cli.target import Target, open_target, target_options
 from fairlead.model.json import rfc3339, to_dict
 from fairlead.model.webhooks import KINDS, Deliveries, Delivery, Status, Webhook, Webhooks
 
 if TYPE_CHECKING:
     from fairlead.model.installation import Installation
 
-LOOK_SECONDS = 0.2
+POLL_SECONDS = 0.2
 
 
 @click.group("webhooks")
@@ -60,7 +61,7 @@ def add_command(
     as_json: bool,
 ) -> None:
     """Create a webhook and print its secret once."""
-    with opened(target) as installation:
+    with open_target(target) as installation:
         webhook, secret = installation.webhooks.add(receiver, kinds or None, customer=customer)
     if as_json:
         print_json(to_dict(webhook) | {"secret": secret})
@@ -77,12 +78,12 @@ def add_command(
 @json_option
 def list_command(*, target: Target, quiet: bool, as_json: bool) -> None:
     """List webhooks, oldest first."""
-    with opened(target) as installation:
+    with open_target(target) as installation:
         webhooks = installation.webhooks.list()
     if as_json:
         print_json(Webhooks(webhooks))
     elif quiet:
-        click.echo("".join(f"{webhook.id}\n" for webhook in webhooks), nl=False)
+        print_lines(webhook.id for webhook in webhooks)
     else:
         columns = ["id", "customer", "state", "url", "events"]
         print_table(columns, map(_row, webhooks), empty="no webhooks")
@@ -101,7 +102,7 @@ def list_command(*, target: Target, quiet: bool, as_json: bool) -> None:
 @json_option
 def deliveries_command(*, id_: str, target: Target, limit: int, as_json: bool) -> None:
     """List the deliveries of a webhook, newest first."""
-    with opened(target) as installation:
+    with open_target(target) as installation:
         page = installation.webhooks.deliveries(id_, limit=limit)
     if as_json:
         print_json(Deliveries(page.items, page.next))
@@ -116,13 +117,13 @@ def deliveries_command(*, id_: str, target: Target, limit: int, as_json: bool) -
 @json_option
 def delete_command(*, ids: tuple[str, ...], target: Target, as_json: bool) -> None:
     """Delete webhooks and their deliveries."""
-    with opened(target) as installation:
+    with open_target(target) as installation:
 
         def delete(id_: str) -> str:
             installation.webhooks.delete(id_)
             return id_
 
-        one_by_one(ids, delete, partial(_print_deleted, as_json=as_json))
+        one_by_one(ids, delete, partial(print_deleted, as_json=as_json))
 
 
 @webhooks_group.command("test")
@@ -139,7 +140,7 @@ def delete_command(*, ids: tuple[str, ...], target: Target, as_json: bool) -> No
 @json_option
 def test_command(*, id_: str, target: Target, wait: float, as_json: bool) -> None:
     """Send a test delivery and print what the receiver answered."""
-    with opened(target) as installation:
+    with open_target(target) as installation:
         delivery = installation.webhooks.test(id_)
         delivery = _attempted(installation, delivery, time.monotonic() + wait)
     _print_delivery(delivery, as_json=as_json)
@@ -153,25 +154,17 @@ def test_command(*, id_: str, target: Target, wait: float, as_json: bool) -> Non
 @json_option
 def retry_command(*, ids: tuple[str, ...], target: Target, as_json: bool) -> None:
     """Send deliveries again, under their old ids."""
-    with opened(target) as installation:
+    with open_target(target) as installation:
         one_by_one(ids, installation.webhooks.retry, partial(_print_retried, as_json=as_json))
 
 
 def _attempted(installation: Installation, delivery: Delivery, deadline: float) -> Delivery:
     """The delivery after its first attempt, or at the deadline."""
     while delivery.last_at is None and time.monotonic() < deadline:
-        time.sleep(LOOK_SECONDS)
-        newest = installation.webhooks.deliveries(delivery.webhook).items
-        delivery = next((each for each in newest if each.id == delivery.id), delivery)
+        time.sleep(POLL_SECONDS)
+        deliveries = installation.webhooks.deliveries(delivery.webhook).items
+        delivery = next((newer for newer in deliveries if newer.id == delivery.id), delivery)
     return delivery
-
-
-def _print_deleted(ids: list[str], *, as_json: bool) -> None:
-    if as_json:
-        print_json({"deleted": ids})
-        return
-    for id_ in ids:
-        click.echo(f"{id_}  deleted")
 
 
 def _print_retried(deliveries: list[Delivery], *, as_json: bool) -> None:

@@ -14,17 +14,15 @@ from typing import Any
 import click
 
 from fairlead.app import Fairlead
-from fairlead.cli.common import (
-    counted,
+from fairlead.cli.options import (
     data_option,
-    duration,
     no_url_option,
     reload_option,
-    safe,
     setting_option,
     warn_of_unread_settings,
 )
-from fairlead.cli.progress import PagesLine, page_progress
+from fairlead.cli.output import counted, duration, safe, write_stopping
+from fairlead.cli.progress import ProgressLine, page_progress
 from fairlead.config.settings import Sources
 from fairlead.model.documents import Document, EventKind
 from fairlead.service import raise_descriptor_limit, running
@@ -65,11 +63,11 @@ def worker_command(
     """
     raise_descriptor_limit()
     warn_of_unread_settings(data)
-    given = {"workers": workers, "engine": engine}
-    settings = Sources(data, flags=given).settings()
+    flags = {"workers": workers, "engine": engine}
+    settings = Sources(data, flags=flags).settings()
     if settings.engine == "local":
         steps = {"pipelines": _names(pipelines), "reloads": reloads}
-        _work(data, given, steps, until_idle=until_idle, quiet=quiet)
+        _work(data, flags, steps, until_idle=until_idle, quiet=quiet)
         return
     for option, is_used in (
         ("--until-idle", until_idle),
@@ -99,13 +97,13 @@ def _become_celery(data: Path, workers: int, *, quiet: bool) -> None:
 
 def _work(
     data: Path,
-    given: Mapping[str, Any],
+    flags: Mapping[str, Any],
     steps: Mapping[str, Any],
     *,
     until_idle: bool,
     quiet: bool,
 ) -> None:
-    with Fairlead(data, settings=given, patient=True) as fairlead, fairlead.folder.as_server():
+    with Fairlead(data, settings=flags, patient=True) as fairlead, fairlead.folder.as_server():
         journal = Journal(fairlead)
         on_tick = (lambda: None) if quiet else journal.write
         engine = fairlead.services.engine(on_tick=on_tick, **steps)
@@ -124,17 +122,13 @@ def _work(
 
 @contextmanager
 def _stopping_on_signals(engine: LocalEngine, fairlead: Fairlead) -> Iterator[None]:
-    """Handle signals as long as the worker runs; the handlers of before are restored."""
+    """Drain or stop the worker on signals; restore the previous handlers at the end."""
 
     def stop(_number: int, _frame: FrameType | None) -> None:
         fairlead.store.hurry()
         engine.stop()
         if engine.stopping is Stop.DRAIN:
-            # Not through a buffer: the code that was interrupted may be in the middle of it.
-            os.write(
-                2,
-                b"fairlead: finishing running documents; press Ctrl-C again to stop immediately\n",
-            )
+            write_stopping()
 
     before = {number: signal.signal(number, stop) for number in STOP_SIGNALS}
     try:
@@ -145,31 +139,28 @@ def _stopping_on_signals(engine: LocalEngine, fairlead: Fairlead) -> Iterator[No
 
 
 class Journal:
-    """Writes a line to stderr for each document that has come to an end.
-
-    On a terminal it also says how far long ones are.
-    """
+    """Writes a line to stderr for each document that ended, and on a terminal the progress."""
 
     def __init__(self, fairlead: Fairlead) -> None:
         self._fairlead = fairlead
-        self._seen = fairlead.store.last_event()
-        self._pages: dict[str, str] = {}
-        self._foot = PagesLine()
+        self._last_event = fairlead.store.last_event()
+        self._progress: dict[str, str] = {}
+        self._progress_line = ProgressLine()
 
     def write(self) -> None:
-        """Write what is new."""
-        while events := self._fairlead.store.events(self._seen):
+        """Write what happened since the last call."""
+        while events := self._fairlead.store.events(self._last_event):
             for event in events:
-                self._seen = event.seq
+                self._last_event = event.seq
                 if event.document and event.kind in (EventKind.DONE, EventKind.FAILED):
-                    self._foot.line(_line(self._fairlead.document(event.document)))
-            self._pages |= page_progress(events)
-            self._pages = {each: words for each, words in self._pages.items() if words}
-            self._foot.show("  ".join(map(self._at_work, self._pages.items())))
-
-    def _at_work(self, entry: tuple[str, str]) -> str:
-        id_, words = entry
-        return f"{self._fairlead.document(id_).name}: {words}"
+                    self._progress_line.line(_line(self._fairlead.document(event.document)))
+            self._progress |= page_progress(events)
+            self._progress = {id_: text for id_, text in self._progress.items() if text}
+            texts = (
+                f"{self._fairlead.document(id_).name}: {text}"
+                for id_, text in self._progress.items()
+            )
+            self._progress_line.show("  ".join(texts))
 
 
 def _line(document: Document) -> str:

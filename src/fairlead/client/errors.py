@@ -36,7 +36,7 @@ _BY_LIMIT: dict[str, type[errors.FairleadError]] = {
 
 
 def error_of(problem: Mapping[str, Any]) -> errors.FairleadError:
-    """The error for a problem's stable `type`; its `code`, where it has one, is more exact."""
+    """The error for a problem: by its `code`, else by its limit, else by its `type`."""
     kind = str(problem.get("type", "")).removeprefix(TYPE_PREFIX)
     error_class = (
         _by_code(problem.get("code"))

@@ -1,6 +1,6 @@
-"""The loop of `run_step`: claims jobs of a pulled step, renews them, and reports how they end.
+"""The loop of `run_step`: claims jobs of a pulled step, renews their leases, reports outcomes.
 
-The function gets the same `Job` as in a worker. Its file and results lie in a temporary folder.
+The function gets the same `Job` as in a worker. Its file and results are in a temporary folder.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ import asyncio
 import logging
 import signal
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -40,21 +40,21 @@ from fairlead.steps.run import is_async, outcome_of_error, outcome_of_value
 _log = logging.getLogger(__name__)
 
 POLL_SECONDS = 5.0
-"""How long a claim waits for a job: after a signal, the loop waits for its end."""
+"""How long a claim waits for a job; a stop may take as long."""
 PAUSE_SECONDS = 5.0
-"""After the server could not be reached."""
+"""The pause after an unreachable server."""
 _OUTAGES = (errors.NoConnection, errors.TemporarilyUnavailable, errors.ServerFailed)
 _NOT_TAKEN = (errors.UsageError, errors.TooLarge)
 
 
 class Requests(Protocol):
-    """What the loop uses of a transport."""
+    """The method of a transport that the loop uses."""
 
     async def request(self, method: str, *path: str, **options: Any) -> httpx.Response: ...
 
 
 class AsyncStepLoop:
-    """Runs a function on the documents of a pulled step, until a signal, or until none waits."""
+    """Runs a function on the documents of a pulled step, until a signal or until idle."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class AsyncStepLoop:
         self._running: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
-        """Work; SIGINT and SIGTERM end it when the jobs under way have ended."""
+        """Process documents; SIGINT and SIGTERM let running jobs finish, then end it."""
         threads = ThreadPoolExecutor(self._concurrency, thread_name_prefix="step")
         with self._signals():
             try:
@@ -89,11 +89,11 @@ class AsyncStepLoop:
                 threads.shutdown(wait=False)
 
     async def _step(self, threads: ThreadPoolExecutor) -> bool:
-        """Start jobs where there is room, else wait for the end of one; False: nothing to do."""
+        """Start jobs in free places, or wait for one to end; False: nothing to do."""
         free = self._concurrency - len(self._running)
         jobs = await self._claim(free) if free else []
         for job in jobs:
-            if self._is_stopping:  # it came with the signal
+            if self._is_stopping:  # a signal came during the claim
                 await self._send(job, "retry", {"after": 0})
                 continue
             task = asyncio.create_task(self._work(job, threads))
@@ -108,8 +108,8 @@ class AsyncStepLoop:
         wait = 0.0 if self._until_idle else POLL_SECONDS
         body = {"steps": [self._name], "max": min(number, 100), "wait": wait}
         try:
-            # Not repeated by the transport: jobs whose answer was lost return with their lease.
-            answer = await self._requests.request(
+            # Not repeated: jobs of a lost response are requeued at the end of their lease.
+            response = await self._requests.request(
                 "POST", "jobs", "claim", json=body, more_seconds=wait, idempotent=False
             )
         except _OUTAGES as error:
@@ -119,17 +119,17 @@ class AsyncStepLoop:
             await asyncio.sleep(PAUSE_SECONDS)
             return []
         self._was_reached = True
-        return decoded(PulledJobList, answer).jobs
+        return decoded(PulledJobList, response).jobs
 
     # --- one job ---
 
     async def _work(self, job: PulledJob, threads: ThreadPoolExecutor) -> None:
         try:
-            with tempfile.TemporaryDirectory(prefix="fairlead-") as place:
-                await self._process(job, Path(place), threads)
+            with tempfile.TemporaryDirectory(prefix="fairlead-") as folder:
+                await self._process(job, Path(folder), threads)
         except errors.JobLost:
-            _log.warning("fairlead: document %s: its job is held no more", job.document)
-        except errors.FairleadError as error:  # another worker gets it when its lease has ended
+            _log.warning("fairlead: document %s: the job was lost", job.document)
+        except errors.FairleadError as error:  # it is requeued at the end of its lease
             _log.warning("fairlead: document %s: %s", job.document, error)
 
     async def _process(self, job: PulledJob, folder: Path, threads: ThreadPoolExecutor) -> None:
@@ -138,19 +138,24 @@ class AsyncStepLoop:
         record = StepJob(
             *(job.document, job.customer, job.name, job.kind, job.metadata, job.attempt), folder
         )
-        shown = Job(record, lambda done, total: progress.append((done, total)))
-        call = asyncio.ensure_future(self._called(shown, threads))
-        async with self._renewing(job, shown, call, progress):
+        argument = Job(record, lambda done, total: progress.append((done, total)))
+        call = asyncio.ensure_future(self._called(argument, threads))
+        renewal = asyncio.create_task(self._renew(job, argument, call, progress))
+        try:
             outcome = await self._outcome(call, folder, threads)
-        if not shown.cancelled:
+        finally:
+            renewal.cancel()
+            with suppress(asyncio.CancelledError):
+                await renewal
+        if not argument.cancelled:
             await self._report(job, outcome)
 
     async def _fetch(self, job: PulledJob, folder: Path) -> None:
         names = {"original": job.content, "text": job.text, "data.json": job.data}
         for name, path in (names | {"markdown": job.markdown}).items():
             if path is not None:
-                answer = await self._requests.request("GET", *path.split("/")[2:])
-                (folder / name).write_bytes(answer.content)
+                response = await self._requests.request("GET", *path.split("/")[2:])
+                (folder / name).write_bytes(response.content)
 
     async def _called(self, job: Job, threads: ThreadPoolExecutor) -> Any:
         if is_async(self._function):
@@ -174,30 +179,14 @@ class AsyncStepLoop:
         written = partial(outcome_of_value, value, write)
         return await asyncio.get_running_loop().run_in_executor(threads, written)
 
-    @asynccontextmanager
-    async def _renewing(
-        self,
-        job: PulledJob,
-        shown: Job,
-        call: asyncio.Future[Any],
-        progress: list[tuple[int, int]],
-    ) -> AsyncIterator[None]:
-        """Renew the lease meanwhile; tell the function when the job is lost."""
-        renewal = asyncio.create_task(self._renew(job, shown, call, progress))
-        try:
-            yield
-        finally:
-            renewal.cancel()
-            with suppress(asyncio.CancelledError):
-                await renewal
-
     async def _renew(
         self,
         job: PulledJob,
-        shown: Job,
+        argument: Job,
         call: asyncio.Future[Any],
         progress: list[tuple[int, int]],
     ) -> None:
+        """Renew the lease until the task is cancelled; cancel the function if the job is lost."""
         while True:
             await asyncio.sleep(job.lease / 3)
             latest = progress[-1] if progress else None
@@ -205,7 +194,7 @@ class AsyncStepLoop:
             try:
                 await self._requests.request("POST", "jobs", job.token, "renew", **body)
             except errors.JobLost:
-                shown.mark_cancelled()
+                argument.mark_cancelled()
                 if is_async(self._function):
                     call.cancel()
                 return
@@ -238,8 +227,8 @@ class AsyncStepLoop:
         _log.warning("fairlead: document %s: step %s: %s", job.document, job.step, cause)
         await self._send(job, "retry", {"error": cause, "attempts": self._options.attempts})
 
-    async def _send(self, job: PulledJob, how: str, body: Mapping[str, Any]) -> None:
-        await self._requests.request("POST", "jobs", job.token, how, json=body)
+    async def _send(self, job: PulledJob, action: str, body: Mapping[str, Any]) -> None:
+        await self._requests.request("POST", "jobs", job.token, action, json=body)
 
     # --- signals ---
 
@@ -248,16 +237,16 @@ class AsyncStepLoop:
 
     @contextmanager
     def _signals(self) -> Iterator[None]:
-        """Drain at SIGINT and SIGTERM, where this is the main thread."""
-        loop, caught = asyncio.get_running_loop(), []
+        """Drain at SIGINT and SIGTERM, if this is the main thread."""
+        loop, handled = asyncio.get_running_loop(), []
         for number in (signal.SIGINT, signal.SIGTERM):
             with suppress(ValueError, RuntimeError, NotImplementedError):
                 loop.add_signal_handler(number, self._stop)
-                caught.append(number)
+                handled.append(number)
         try:
             yield
         finally:
-            for number in caught:
+            for number in handled:
                 loop.remove_signal_handler(number)
 
 
@@ -285,7 +274,7 @@ class StepLoop:
 
 @contextmanager
 def _form(returned: Returned) -> Iterator[list[tuple[str, Any]]]:
-    """The fields of the form; empty where the step found nothing."""
+    """The fields of the form with a result; empty if the step found nothing."""
     texts = {"text": returned.text, "markdown": returned.markdown, "data": returned.data}
     form: list[tuple[str, Any]] = [
         (field, (None, file.path.read_bytes())) for field, file in texts.items() if file is not None

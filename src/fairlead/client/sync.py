@@ -29,26 +29,24 @@ from fairlead.client.transport import (
     decoded,
     seconds_left,
 )
-from fairlead.client.upload import opened
+from fairlead.client.upload import open_uploads
 from fairlead.model.batches import Batch
-from fairlead.model.customers import Customer, CustomerSettings, Fairness
-from fairlead.model.customers import Customers as CustomerList
+from fairlead.model.customers import Customer, Customers, CustomerSettings, Fairness
 from fairlead.model.documents import (
     Document,
     Documents,
     EndedDocument,
     Event,
     EventKind,
+    Page,
     PolicyInForce,
     ResultFile,
     Switched,
 )
-from fairlead.model.documents import Page as DocumentPage
 from fairlead.model.explanations import Explanation
-from fairlead.model.installation import NamedSource, Page
+from fairlead.model.installation import ListingPage, NamedSource
 from fairlead.model.json import from_dict, to_dict
-from fairlead.model.keys import LINK_DAYS, Key, LoginLink, NewKey, NewLink
-from fairlead.model.keys import Keys as KeyList
+from fairlead.model.keys import LINK_DAYS, Key, Keys, LoginLink, NewKey, NewLink
 from fairlead.model.names import check_idempotency_key
 from fairlead.model.pipeline_figures import PipelineFigures, PipelineList
 from fairlead.model.pipelines import DEFAULT_PIPELINE
@@ -64,37 +62,36 @@ from fairlead.model.submissions import (
     submission_options,
 )
 from fairlead.model.usage import CustomerStanding, Me, Usage, UsageList
-from fairlead.model.webhooks import Deliveries, Delivery, Webhook, WebhookWithSecret
-from fairlead.model.webhooks import Webhooks as WebhookList
+from fairlead.model.webhooks import Deliveries, Delivery, Webhook, Webhooks, WebhookWithSecret
 from fairlead.steps.job import Job
 
-LONG_POLL = 20.0  # seconds for which one request waits for the end of a document
-RESULTS = 1000  # results of one request
+LONG_POLL = 20.0  # seconds that one request waits for the end of a document
+MOST_RESULTS = 1000  # of one request
 OCTETS = "application/octet-stream"
 _EVENT_KINDS = frozenset([*EventKind, "message"])
-"""A newer server may send others, and `end`; `message` is an event without a kind."""
+"""Others are ignored: `end`, and those of a newer server. `message` is an event without a kind."""
 
 T = TypeVar("T")
 
 
 class Transport(BaseTransport):
-    """Sends requests, and sends them again after lost connections."""
+    """Sends requests, and repeats them after lost connections."""
 
     def __init__(self, *settings: Any, http: httpx.Client | None) -> None:
         super().__init__(*settings)
-        self._given_http = http
+        self._http_of_caller = http
         self._own_http: dict[int, httpx.Client] = {}
         self._is_closed = False
 
     @property
     def _http(self) -> httpx.Client:
-        """The connections of this process: after a fork, two would read from the same socket."""
+        """The HTTP client of this process: after a fork, processes must not share a socket."""
         if self._is_closed:
             raise errors.UsageError("the client is closed; make a new one")
-        if self._given_http is not None:
-            return self._given_http
+        if self._http_of_caller is not None:
+            return self._http_of_caller
         process = os.getpid()
-        if process not in self._own_http:  # another thread may be first
+        if process not in self._own_http:  # setdefault: another thread may be first
             self._own_http.setdefault(process, httpx.Client(**self.connection_options()))
         return self._own_http[process]
 
@@ -117,9 +114,9 @@ class Transport(BaseTransport):
         can_be_sent: Callable[[], bool] = lambda: True,
         **body: Any,
     ) -> httpx.Response:
-        """The server's answer; raises the error that it stands for.
+        """The server's response; raises the error for its problem.
 
-        The answer may take `more_seconds` than the timeout. After the `deadline` it is NotReady.
+        The response may take `more_seconds` beyond the timeout. NotReady after the `deadline`.
         """
         retry = Retry(self, idempotent=idempotent, can_be_sent=can_be_sent, deadline=deadline)
         address = self.address(path)
@@ -131,14 +128,19 @@ class Transport(BaseTransport):
                 return response.raise_for_status()
             except httpx.HTTPError as error:
                 time.sleep(retry.pause(error))
-            except UnicodeEncodeError:  # the text is not shown, as it may be a password
+            except UnicodeEncodeError:  # the sentence leaves the text out, as it may be a password
                 raise errors.UsageError(
                     "a text to be sent is not UTF-8; give it in that encoding"
                 ) from None
 
     def json(self, record: type[T], method: str, *path: str, **options: Any) -> T:
-        """The record in the server's answer."""
+        """The record in the server's response."""
         return decoded(record, self.request(method, *path, **options))
+
+    def text(self, id_: str, media_type: str) -> str:
+        """The text or Markdown of a document."""
+        headers = {"Accept": media_type}
+        return (self.request("GET", "documents", id_, "text", headers=headers)).text
 
     @contextmanager
     def stream(
@@ -147,7 +149,7 @@ class Transport(BaseTransport):
         params: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Iterator[httpx.Response]:
-        """An answer that is read as it comes; errors are those of httpx."""
+        """A response that is read as it arrives; raises the errors of httpx."""
         options = self.options(params, headers, more_seconds=SILENCE_SECONDS)
         with self._http.stream("GET", self.address(path), **options) as response:
             self.was_reached = True
@@ -157,17 +159,17 @@ class Transport(BaseTransport):
 
 
 class Group:
-    """Calls that belong together."""
+    """Calls about one subject."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
 
 
-class Customers(Group):
+class RemoteCustomers(Group):
     """Customers and their settings, for operators."""
 
     def add(self, name: str, /, **settings: Any) -> Customer:
-        """Make a customer known before it submits anything; one that exists gets the settings."""
+        """Add a customer; an existing one gets the settings. Submitting also adds customers."""
         CustomerSettings().changed(settings)
         body = {"name": name} | settings
         try:
@@ -177,16 +179,16 @@ class Customers(Group):
 
     def list(self) -> builtins.list[Customer]:
         """All customers, by name."""
-        return (self._transport.json(CustomerList, "GET", "customers")).customers
+        return (self._transport.json(Customers, "GET", "customers")).customers
 
     def show(self, name: str) -> Customer:
         """The customer of this name."""
         return self._transport.json(Customer, "GET", "customers", name)
 
     def set(self, name: str, /, **changes: Any) -> Customer:
-        """Change settings: weight, account, caps, limits, interval, thresholds.
+        """Change settings of a customer, such as its weight, account, caps or thresholds.
 
-        None: the installation's own setting. What is not named stays.
+        None restores the installation's setting. Other settings keep their values.
         """
         CustomerSettings().changed(changes)
         return self._transport.json(Customer, "PATCH", "customers", name, json=changes)
@@ -204,11 +206,11 @@ class Customers(Group):
         return self._transport.json(Customer, "POST", "customers", name, "reset")
 
     def delete(self, name: str) -> None:
-        """Delete a customer with everything; its usage stays as numbers."""
+        """Delete a customer with everything; its usage stays, without its name."""
         self._transport.request("DELETE", "customers", name, more_seconds=3600.0)
 
     def block(self, name: str, *, reason: str) -> Customer:
-        """Refuse the customer's new documents, with a reason; those it has are processed."""
+        """Refuse new documents of the customer, with a reason; earlier ones are still processed."""
         path = ("customers", name, "block")
         return self._transport.json(Customer, "POST", *path, json={"reason": reason})
 
@@ -217,35 +219,35 @@ class Customers(Group):
         return self._transport.json(Customer, "POST", "customers", name, "unblock")
 
     def link(self, name: str, *, days: int = LINK_DAYS) -> NewLink:
-        """A link that shows the customer's page without a key, for so many days.
+        """Make a link that opens the customer's page without a key, for so many days.
 
-        Its path, relative to the server's URL, is shown this once.
+        Only this call returns its path, which is relative to the server's URL.
         """
         path, body = ("customers", name, "links"), {"days": days}
         return self._transport.json(NewLink, "POST", *path, json=body, idempotent=False)
 
     def links(self, name: str) -> builtins.list[Key]:
-        """The customer's links that are valid, oldest first."""
-        return (self._transport.json(KeyList, "GET", "customers", name, "links")).keys
+        """The valid links to the customer's page, oldest first."""
+        return (self._transport.json(Keys, "GET", "customers", name, "links")).keys
 
     def revoke_link(self, name: str, id_: str) -> Key:
         """Revoke a link immediately."""
         return self._transport.json(Key, "DELETE", "customers", name, "links", id_)
 
     def standing(self, name: str) -> CustomerStanding:
-        """Where the customer stands: count, next priority, what is pending, and usage of today."""
+        """The customer's count, next priority, pending documents, and usage of today."""
         path = ("customers", name, "standing")
         return self._transport.json(CustomerStanding, "GET", *path)
 
     def usage(
         self, name: str | None = None, *, since: str | None = None, until: str | None = None
     ) -> builtins.list[Usage]:
-        """What a customer, or each of them, used by day, UTC; days are dates such as 2026-01-31."""
+        """The usage of a customer, or of each, by day (UTC); days are dates such as 2026-01-31."""
         params = {"customer": name, "since": since, "until": until}
         return (self._transport.json(UsageList, "GET", "usage", params=params)).usage
 
 
-class Keys(Group):
+class RemoteKeys(Group):
     """API keys, for operators."""
 
     def add(
@@ -257,10 +259,10 @@ class Keys(Group):
         worker: str | None = None,
         expires: Moment | None = None,
     ) -> tuple[str, Key]:
-        """A new key of a customer, who is added if unknown.
+        """Make a key of a customer, which is added if it is unknown.
 
-        Or of a service, a viewer or a worker, by a name; without any, of an operator. `expires` is
-        its end: a time, or a delay in seconds. The key itself is shown this once.
+        Or of a service, a viewer or a worker, by a name; without any, of an operator. The key is
+        valid until `expires`: a time, or a delay in seconds. Only this call returns it.
         """
         owner = _without_none(customer=customer, service=service, viewer=viewer, worker=worker)
         body = owner or {"operator": True}
@@ -272,14 +274,14 @@ class Keys(Group):
     def list(self, customer: str | None = None, *, operators: bool = False) -> builtins.list[Key]:
         """Keys, oldest first: of one customer, of operators, or all."""
         params = {"customer": customer, "operator": "true" if operators else None}
-        return (self._transport.json(KeyList, "GET", "keys", params=params)).keys
+        return (self._transport.json(Keys, "GET", "keys", params=params)).keys
 
     def revoke(self, id_: str) -> Key:
         """Revoke a key immediately."""
         return self._transport.json(Key, "DELETE", "keys", id_)
 
 
-class Batches(Group):
+class RemoteBatches(Group):
     """Documents that were submitted together."""
 
     def show(self, id_: str) -> Batch:
@@ -291,15 +293,15 @@ class Batches(Group):
         return self._transport.json(Batch, "POST", "batches", id_, "cancel")
 
 
-class Webhooks(Group):
+class RemoteWebhooks(Group):
     """Webhooks and their deliveries; a customer's key sees its own."""
 
     def add(
         self, url: str, kinds: Sequence[str] | None = None, *, customer: str | None = None
     ) -> tuple[Webhook, str]:
-        """A new webhook, and its secret, which is shown this once.
+        """Make a webhook; return it and its secret, which only this call returns.
 
-        An operator's key may name a customer; without one, it is told of all customers.
+        An operator's key may name a customer; without one, the webhook gets all events.
         """
         body = _without_none(url=url, kinds=kinds, customer=customer)
         new = self._transport.json(
@@ -308,8 +310,8 @@ class Webhooks(Group):
         return from_dict(Webhook, to_dict(new)), new.secret
 
     def list(self) -> builtins.list[Webhook]:
-        """All webhooks that the key may see, oldest first."""
-        return (self._transport.json(WebhookList, "GET", "webhooks")).webhooks
+        """All webhooks that the key permits to see, oldest first."""
+        return (self._transport.json(Webhooks, "GET", "webhooks")).webhooks
 
     def show(self, id_: str) -> Webhook:
         """The webhook of this id."""
@@ -338,12 +340,12 @@ class Webhooks(Group):
 
     def deliveries(
         self, id_: str, *, cursor: str | None = None, limit: int = 100
-    ) -> Page[Delivery]:
+    ) -> ListingPage[Delivery]:
         """Deliveries of a webhook, newest first."""
         params = {"cursor": cursor, "limit": limit}
         path = ("webhooks", id_, "deliveries")
         page = self._transport.json(Deliveries, "GET", *path, params=params)
-        return Page(
+        return ListingPage(
             page.deliveries,
             page.next,
             lambda next_: self.deliveries(id_, cursor=next_, limit=limit),
@@ -355,7 +357,7 @@ class Webhooks(Group):
         return self._transport.json(Delivery, "POST", *path, idempotent=False)
 
 
-class Queue(Group):
+class RemoteQueue(Group):
     """The queue as a whole, for operators."""
 
     def fairness(self) -> Fairness:
@@ -363,8 +365,8 @@ class Queue(Group):
         return (self.overview())[1]
 
     def overview(self) -> tuple[list[Customer], Fairness]:
-        """All customers by name, and how fair the queue is, at one moment."""
-        overview = self._transport.json(CustomerList, "GET", "customers")
+        """All customers by name, and the fairness figures of the same moment."""
+        overview = self._transport.json(Customers, "GET", "customers")
         return overview.customers, overview.fairness
 
     def pipelines(self) -> list[PipelineFigures]:
@@ -376,29 +378,30 @@ class Queue(Group):
         return (self._transport.json(PolicyInForce, "GET", "policy")).policy
 
     def use_policy(self, name: str) -> Switched | None:
-        """Switch a live queue to another policy, and return what that did; None: it was in force.
+        """Switch a live queue to another policy; None if it was in force already.
 
-        A policy that the server's settings name is in force again when they change or it starts.
+        The policy in the server's settings, if there is one, is restored when they change or the
+        server starts.
         """
-        done = self._transport.json(Switched, "PUT", "policy", json={"policy": name})
-        return None if done.before == done.after else done
+        switched = self._transport.json(Switched, "PUT", "policy", json={"policy": name})
+        return None if switched.before == switched.after else switched
 
 
-class Result(Group):
-    """The result of a document. Texts and files are fetched when they are asked for."""
+class RemoteResult(Group):
+    """The result of a document. Texts and files are fetched on access."""
 
-    def __init__(self, transport: Transport, found: ResultSummary) -> None:
+    def __init__(self, transport: Transport, summary: ResultSummary) -> None:
         super().__init__(transport)
-        self._found = found
+        self._summary = summary
 
     def __repr__(self) -> str:
-        found = ["text"] * self._found.has_text + ["data"] * bool(self.data)
-        found += [repr(file.name) for file in self.files]
-        return f"<{type(self).__name__} of {self._found.id}: {', '.join(found) or 'nothing'}>"
+        parts = ["text"] * self._summary.has_text + ["data"] * bool(self.data)
+        parts += [repr(file.name) for file in self.files]
+        return f"<{type(self).__name__} of {self._summary.id}: {', '.join(parts) or 'nothing'}>"
 
     @property
     def text(self) -> str | None:
-        """The text; None where no step found one."""
+        """The text; None if no step found one."""
         return self._text("text/plain")
 
     @property
@@ -407,27 +410,26 @@ class Result(Group):
         return self._text("text/markdown")
 
     def _text(self, media_type: str) -> str | None:
-        if not self._found.has_text:
+        if not self._summary.has_text:
             return None
-        path, headers = ("documents", self._found.id, "text"), {"Accept": media_type}
-        return (self._transport.request("GET", *path, headers=headers)).text
+        return self._transport.text(self._summary.id, media_type)
 
     @property
     def data(self) -> dict[str, Any]:
         """The data of all steps; empty where none returned data."""
-        return self._found.data
+        return self._summary.data
 
     @property
     def files(self) -> tuple[ResultFile, ...]:
         """The files, by name."""
-        return self._found.files
+        return self._summary.files
 
     def file(self, name: str) -> bytes:
         """The bytes of a file, after a check of their SHA-256."""
-        path = ("documents", self._found.id, "files", name)
+        path = ("documents", self._summary.id, "files", name)
         content = (self._transport.request("GET", *path)).content
-        known = {file.name: file.sha256 for file in self.files}
-        if hashlib.sha256(content).hexdigest() != known.get(name):
+        expected = {file.name: file.sha256 for file in self.files}
+        if hashlib.sha256(content).hexdigest() != expected.get(name):
             raise errors.DamagedData(f"the file {name!r} has another SHA-256 than its result says")
         return content
 
@@ -435,11 +437,11 @@ class Result(Group):
 class Client:
     """Calls a Fairlead server.
 
-    `url` and `key` may come from the environment: FAIRLEAD_URL and FAIRLEAD_KEY. After a lost
-    connection, requests are sent again for `patience` seconds; none is executed twice. `timeout`
-    is how many seconds the server may be silent, `language` that of error messages. `on_trouble`
-    is called with a sentence when the server does not answer. `http` is an httpx client of your
-    own, for proxies or certificates; it must not be used on both sides of a fork.
+    `url` and `key` default to FAIRLEAD_URL and FAIRLEAD_KEY in the environment. After a lost
+    connection, requests are repeated for `patience` seconds; the server executes none twice.
+    `timeout` is the most seconds without a byte from the server, `language` that of error messages.
+    `on_trouble` is called with a sentence when requests begin to be repeated. `http` is an httpx
+    client of your own, for proxies or certificates; do not use it on both sides of a fork.
     """
 
     def __init__(
@@ -454,11 +456,11 @@ class Client:
         http: httpx.Client | None = None,
     ) -> None:
         self._transport = Transport(url, key, language, timeout, patience, on_trouble, http=http)
-        self.customers = Customers(self._transport)
-        self.keys = Keys(self._transport)
-        self.batches = Batches(self._transport)
-        self.webhooks = Webhooks(self._transport)
-        self.queue = Queue(self._transport)
+        self.customers = RemoteCustomers(self._transport)
+        self.keys = RemoteKeys(self._transport)
+        self.batches = RemoteBatches(self._transport)
+        self.webhooks = RemoteWebhooks(self._transport)
+        self.queue = RemoteQueue(self._transport)
 
     def __enter__(self) -> Client:
         return self
@@ -479,7 +481,7 @@ class Client:
         self._transport.close()
 
     def me(self) -> Me:
-        """Whose key this is, how much one request may bring, and where a customer stands."""
+        """The owner of the key, the limits of one request, and the standing of a customer."""
         return self._transport.json(Me, "GET", "me")
 
     def run_step(
@@ -490,11 +492,12 @@ class Client:
         concurrency: int | None = None,
         until_idle: bool = False,
     ) -> None:
-        """Run a function on the documents of the pulled step of its name, until a signal.
+        """Run a function as a pulled step, until a signal.
 
-        The function is as one that workers run. SIGINT and SIGTERM let the jobs under way end.
-        `name` is that of the step without `pull:`, `concurrency` how many jobs run at once; by
-        default, the function says both. With `until_idle`, it returns when nothing waits.
+        The function is like one that workers run. At SIGINT and SIGTERM, running jobs finish first.
+        `name` is the name of the step without `pull:`, `concurrency` the number of jobs that run at
+        once; both default to those of the function. With `until_idle`, it returns when no document
+        waits.
         """
         loop = StepLoop(
             self._transport,
@@ -506,7 +509,7 @@ class Client:
         loop.run()
 
     def login_link(self) -> str:
-        """A link that opens the dashboard once; for operators."""
+        """Make a link that opens the dashboard once; for operators."""
         link = self._transport.json(LoginLink, "POST", "login-links", idempotent=False)
         return f"{self.url}{link.path}"
 
@@ -528,9 +531,9 @@ class Client:
         """Submit one document: a path, bytes, a file open for reading bytes, or a dict or list.
 
         When this returns, the document is durable. A file is read while it is sent. Without an
-        idempotency key one is made, so that a request whose answer was lost is safely sent again;
-        errors have it as `idempotency_key`, for a later try of your own. The customer is that of
-        the key; naming another one is NotAllowed. With a service's or an operator's key, name it.
+        idempotency key, the client makes one, so that it can repeat a request whose response was
+        lost; errors have it as `idempotency_key`, for a later try of your own. A customer's key
+        implies the customer, and naming another one raises NotAllowed; other keys need its name.
         """
         documents = self.submit_many(
             [(source, name)],
@@ -563,8 +566,8 @@ class Client:
     ) -> list[Document]:
         """Submit documents in one request: all are accepted, or none.
 
-        Several form a batch, whose id they have; or they are added to the `batch` that is named.
-        A source may be a pair of a source and its name. `on_sent` gets the number of bytes sent.
+        Several documents form a new batch, or are added to `batch`. A source may be a pair of a
+        source and its name. `on_sent` gets the number of bytes sent.
         """
         options = submission_options(
             urgent=urgent,
@@ -580,7 +583,7 @@ class Client:
         key = secrets.token_hex(16) if idempotency_key is None else idempotency_key
         headers = {"Idempotency-Key": check_idempotency_key(key)}
         try:
-            with opened(sources, on_sent) as uploads:
+            with open_uploads(sources, on_sent) as uploads:
                 response = self._transport.request(
                     *("POST", "documents"),
                     headers=headers,
@@ -613,8 +616,8 @@ class Client:
         batch: str | None = None,
         cursor: str | None = None,
         limit: int = 100,
-    ) -> Page[Document]:
-        """A page of documents, newest first; iterating over it fetches the following ones too."""
+    ) -> ListingPage[Document]:
+        """A page of documents, newest first; iterating over it fetches the following pages too."""
         filters: dict[str, Any] = {
             "customer": customer,
             "state": None if state is None else state_of(state).value,
@@ -626,14 +629,14 @@ class Client:
             "batch": batch,
             "limit": limit,
         }
-        asked = metadata_query(metadata or {})
-        filters |= {f"metadata.{key}": value for key, value in asked.items()}
+        query = metadata_query(metadata or {})
+        filters |= {f"metadata.{key}": value for key, value in query.items()}
         return self._page(filters, cursor)
 
-    def _page(self, filters: dict[str, Any], cursor: str | None) -> Page[Document]:
+    def _page(self, filters: dict[str, Any], cursor: str | None) -> ListingPage[Document]:
         params = filters | {"cursor": cursor}
-        page = self._transport.json(DocumentPage, "GET", "documents", params=params)
-        return Page(page.documents, page.next, lambda next_: self._page(filters, next_))
+        page = self._transport.json(Page, "GET", "documents", params=params)
+        return ListingPage(page.documents, page.next, lambda next_: self._page(filters, next_))
 
     @overload
     def wait(  # type: ignore[overload-overlap]  # a string is one id
@@ -660,18 +663,18 @@ class Client:
         timeout: float | None = None,
         on_progress: Callable[[int], None] = lambda _left: None,
     ) -> Document | list[Document]:
-        """The documents when none of them is pending any more; one for one.
+        """Wait until no document is pending; return them, or the one of a single id.
 
-        NotReady when that is not known after `timeout` seconds, also if the server did not
-        answer. Of several, one that is unknown at the start is an error; one that is deleted
-        meanwhile is left out. `on_progress` gets the number of documents that may be pending.
+        Raises NotReady after `timeout` seconds, also if the server did not respond. Of several
+        documents, one that is unknown at the start is an error; one that is deleted meanwhile is
+        left out. `on_progress` gets the number of documents that may be pending.
         """
         deadline = deadline_after(timeout)
         if isinstance(ids, str | Document):
             return self._wait(self._poll(_id_of(ids), 0.0, deadline), deadline)
-        wanted = [_id_of(document) for document in ids]
-        on_progress(len(wanted))
-        documents = {id_: self._poll(id_, 0.0, deadline) for id_ in wanted}
+        all_ids = [_id_of(document) for document in ids]
+        on_progress(len(all_ids))
+        documents = {id_: self._poll(id_, 0.0, deadline) for id_ in all_ids}
         pending = [document for document in documents.values() if document.state.is_pending]
         for number, document in enumerate(pending):
             on_progress(len(pending) - number)
@@ -680,7 +683,7 @@ class Client:
             except errors.UnknownDocument:
                 del documents[document.id]
         on_progress(0)
-        return [documents[id_] for id_ in wanted if id_ in documents]
+        return [documents[id_] for id_ in all_ids if id_ in documents]
 
     def _wait(self, document: Document, deadline: float) -> Document:
         while document.state.is_pending:
@@ -693,32 +696,27 @@ class Client:
         return document
 
     def _poll(self, id_: str, seconds: float, deadline: float) -> Document:
-        """The document as soon as it has ended, or after so many seconds."""
+        """The document when it has ended, or after so many seconds."""
         options = {"more_seconds": seconds, "deadline": deadline}
         params = {"wait": round(seconds, 3)}
         return self._transport.json(Document, "GET", "documents", id_, params=params, **options)
 
     def text(self, id_: str) -> str:
         """The text of a document that is done."""
-        return self._text(id_, "text/plain")
+        return self._transport.text(id_, "text/plain")
 
     def markdown(self, id_: str) -> str:
         """The Markdown of a document that is done; its text where it has no layout."""
-        return self._text(id_, "text/markdown")
+        return self._transport.text(id_, "text/markdown")
 
-    def _text(self, id_: str, media_type: str) -> str:
-        headers = {"Accept": media_type}
-        response = self._transport.request("GET", "documents", id_, "text", headers=headers)
-        return response.text
-
-    def result(self, id_: str) -> Result:
-        """What the steps of a document that is done found: text, Markdown, data and files."""
+    def result(self, id_: str) -> RemoteResult:
+        """The result of a document that is done: text, Markdown, data and files."""
         path = ("documents", id_, "result")
-        found = self._transport.json(ResultSummary, "GET", *path)
-        return Result(self._transport, found)
+        summary = self._transport.json(ResultSummary, "GET", *path)
+        return RemoteResult(self._transport, summary)
 
     def cause(self, id_: str) -> str | None:
-        """Why a document failed, or its last attempt did: a traceback, for operators."""
+        """Why a document or its last attempt failed, such as a traceback; for operators only."""
         return (self._transport.json(Cause, "GET", "documents", id_, "cause")).cause
 
     def original(self, id_: str) -> bytes:
@@ -729,11 +727,11 @@ class Client:
         return bytes(content)
 
     def download(self, id_: str, path: str | Path) -> None:
-        """Write the document as it was submitted to a file, which appears when it is complete."""
+        """Write the document as it was submitted to a file, atomically."""
         target = Path(path)
         if not target.name:
             raise errors.UsageError(f"a download needs the path of a file, got {str(path)!r}")
-        # Not made of the file's own name, which may be as long as names can be.
+        # Without the name of the file, to which nothing may be added if it has the greatest length.
         part = target.with_name(f".{secrets.token_hex(8)}.part")
         try:
             with part.open("xb") as file:
@@ -744,7 +742,7 @@ class Client:
             part.unlink(missing_ok=True)
 
     def _pieces(self, id_: str) -> Iterator[bytes]:
-        """The document in pieces; after a lost connection, the rest of it."""
+        """The document in pieces; a lost connection is resumed."""
         document = self.document(id_)
         digest, size, retry = hashlib.sha256(), 0, Retry(self._transport)
         while size < document.size:
@@ -764,7 +762,7 @@ class Client:
             )
 
     def why(self, id_: str) -> Explanation:
-        """Why the document has its priority, and what it waits for."""
+        """Explain the priority of a document, and what it waits for."""
         return self._transport.json(Explanation, "GET", "documents", id_, "why")
 
     def cancel(self, id_: str) -> Document:
@@ -772,16 +770,16 @@ class Client:
         return self._transport.json(Document, "POST", "documents", id_, "cancel")
 
     def retry(self, id_: str, *, password: str | None = None) -> Document:
-        """Queue a document that has ended once more; the password opens an encrypted one.
+        """Queue a document that has ended again; the password opens an encrypted one.
 
-        After a lost answer it is not repeated: the document may have failed again meanwhile.
+        The request is not repeated after a lost response: the document may have ended again.
         """
         path = ("documents", id_, "retry")
         body = None if password is None else {"password": password}
         return self._transport.json(Document, "POST", *path, json=body, idempotent=False)
 
     def change(self, id_: str, /, **changes: Any) -> Document:
-        """Change `urgent`, `metadata` or `reference` of a document; what is not named stays."""
+        """Change `urgent`, `metadata` or `reference` of a document, or several of them."""
         body = document_changes(changes)
         return self._transport.json(Document, "PATCH", "documents", id_, json=body)
 
@@ -792,11 +790,11 @@ class Client:
     def events(
         self, *, after: int | None = None, customer: str | None = None, follow: bool = True
     ) -> Iterator[Event]:
-        """Events as they happen, for as long as you iterate.
+        """Iterate over events as they happen.
 
-        They start now, or after the event of the number `after`. Without `follow` they end at the
-        newest one. After a lost connection they go on without gap or repeat. Kinds of events that
-        only a newer server knows are left out.
+        It starts now, or after the event with the number `after`. Without `follow` it ends at the
+        newest event. A lost connection is resumed without a gap or a repetition. Kinds of events
+        that only a newer server knows are left out.
         """
         last_id, retry = "" if after is None else str(after), Retry(self._transport)
         params = {"customer": customer, "follow": None if follow else "false"}
@@ -823,17 +821,17 @@ class Client:
         include: Iterable[str] = (),
         follow: bool = False,
     ) -> Iterator[EndedDocument]:
-        """Documents that have ended, in order of completion: all that the key may see, or of one.
+        """Iterate over documents that have ended, in order of completion.
 
-        They start at the oldest one, or after the one whose `cursor` is `after`, and end at the
-        newest one; with `follow` they go on for as long as you iterate. `include` names contents:
-        "text", "markdown", "data". After a lost connection they go on without gap or repeat.
+        It starts at the oldest one, or after the one with the cursor `after`, and ends at the
+        newest one, unless `follow` is set. `include` names contents: "text", "markdown", "data". A
+        lost connection is resumed without a gap or a repetition.
         """
         parts = [include] if isinstance(include, str) else include
         params: dict[str, Any] = {
             "customer": customer,
             "include": ",".join(parts) or None,
-            "limit": RESULTS,
+            "limit": MOST_RESULTS,
             "wait": LONG_POLL if follow else None,
         }
         retry, is_more = Retry(self._transport), True
@@ -848,7 +846,7 @@ class Client:
                         result = decoded(EndedDocument, response, line)
                         after, number = result.cursor, number + 1
                         yield result
-                is_more = follow or number == RESULTS
+                is_more = follow or number == MOST_RESULTS
             except httpx.HTTPError as error:
                 time.sleep(retry.pause(error))
 

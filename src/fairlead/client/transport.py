@@ -1,4 +1,4 @@
-"""HTTP without I/O, for both clients: the address, when to retry, and what an answer means."""
+"""HTTP without I/O, for both clients: addresses, retries, and the meaning of responses."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from fairlead.errors import FairleadError
 from fairlead.model.json import from_json
 
 CONNECT_SECONDS = 10.0
-GRACE_SECONDS = 1.0  # time for an answer that the server sends at the deadline
+GRACE_SECONDS = 1.0  # time for a response that the server sends at the deadline
 SILENCE_SECONDS = 30.0  # added to the timeout of streams; the server sends something every 15 s
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0
 UNREACHABLE = "the server does not answer now; trying again"
@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 
 class BaseTransport:
-    """The server's address, the headers of every request, and how long to wait and retry."""
+    """The server's address, the headers of every request, and its timeouts."""
 
     def __init__(
         self,
@@ -79,14 +79,14 @@ class BaseTransport:
         }
 
     def connection_options(self) -> dict[str, Any]:
-        """How connections are made: the proxies of the environment are not for this machine."""
+        """Options of the HTTP client; proxies of the environment are not for this machine."""
         return {
             "trust_env": not is_loopback(self.url),
             "limits": httpx.Limits(max_keepalive_connections=20),
         }
 
     def address(self, path: tuple[str, ...]) -> str:
-        """The address of a resource; an empty id would be the address of something else."""
+        """The address of a resource; an empty id is refused, as it would name another resource."""
         try:
             if all(path):
                 return "/".join([self.url, "v1", *map(_quoted, path)])
@@ -96,10 +96,10 @@ class BaseTransport:
 
 
 class Retry:
-    """Decides whether a request that failed is sent again, and when.
+    """Decides whether a failed request is repeated, and when.
 
-    A request that is not `idempotent` is repeated only if the server did not act on it; one whose
-    body was read and cannot be read again, never. `deadline` is a time of the monotonic clock.
+    A request that is not `idempotent` is repeated only if the server did not execute it, and one
+    whose body cannot be read again, never. `deadline` is a time of the monotonic clock.
     """
 
     def __init__(
@@ -117,12 +117,12 @@ class Retry:
         self.restart()
 
     def restart(self) -> None:
-        """The server answered: the patience starts anew."""
+        """The server responded: restart the backoff and the patience."""
         self._failures = 0
         self._give_up_at: float | None = None
 
     def pause(self, error: httpx.HTTPError) -> float:
-        """Seconds to wait before the next try; raises what the error means if there is none."""
+        """Seconds to wait before the next try; if there is none, raises the error to report."""
         self._transport.was_reached |= not isinstance(error, _NEVER_SENT)
         failure = self._failure(error)
         if not self._is_repeatable(error, failure):
@@ -165,13 +165,13 @@ class Retry:
             return self._idempotent and error.response.status_code in _UNAVAILABLE
         if isinstance(failure, errors.NoConnection):
             never_sent = isinstance(error, _NEVER_SENT)
-            # A server that was never reached is not waited for: the address is probably wrong.
+            # If no request ever reached the server, the address is probably wrong.
             return self._transport.was_reached if never_sent else self._idempotent
         return False
 
 
 def decoded(record: type[T], response: httpx.Response, text: str | None = None) -> T:
-    """The record in a JSON answer, or in a `text` that is a part of it."""
+    """The record in a JSON response, or in a `text` that is a part of it."""
     try:
         return from_json(record, response.content if text is None else text)
     except ValueError as error:
@@ -195,9 +195,9 @@ def check_url(url: str) -> str:
         raise errors.UsageError(f"invalid url ({error}); give one such as {_EXAMPLE}") from None
     is_http = parsed.scheme in ("http", "https") and parsed.host and (parsed.port or 0) < 2**16
     if not is_http or parsed.userinfo or parsed.query or parsed.fragment:
-        shown = re.sub(r"//[^/@]*@", "//…@", url)[:200]  # without a password
+        masked = re.sub(r"//[^/@]*@", "//…@", url)[:200]  # without a password
         raise errors.UsageError(
-            f"the url must be the address of a server such as {_EXAMPLE}; got {shown!a}"
+            f"the url must be the address of a server such as {_EXAMPLE}; got {masked!a}"
         )
     bare = url.rstrip("/")
     is_api = parsed.path.rstrip("/").endswith("/v1")
@@ -205,7 +205,7 @@ def check_url(url: str) -> str:
 
 
 def check_key(key: str) -> str:
-    """The key; what cannot be one is refused without being shown."""
+    """The key; an invalid one is refused without being shown."""
     if not re.fullmatch(r"[!-~]+", key.strip()):
         raise errors.UsageError(
             "the key must be one such as fl_…; make one: fairlead keys add CUSTOMER"
@@ -221,15 +221,17 @@ def is_loopback(url: str) -> bool:
         return False
 
 
-def _from_environment(name: str, what: str) -> str:
+def _from_environment(name: str, meaning: str) -> str:
     value = os.environ.get(name)
     if not value:
-        raise errors.UsageError(f"a client needs {what}; give it, or set {name} in the environment")
+        raise errors.UsageError(
+            f"a client needs {meaning}; give it, or set {name} in the environment"
+        )
     return value
 
 
 def _quoted(segment: str) -> str:
-    is_dots = segment in (".", "..")  # which a URL would resolve
+    is_dots = segment in (".", "..")  # a URL would resolve them
     return segment.replace(".", "%2E") if is_dots else quote(segment, safe="")
 
 
@@ -243,9 +245,9 @@ def _error_of(response: httpx.Response) -> FairleadError:
     return error
 
 
-def _foreign(url: str, what: str) -> errors.ServerFailed:
+def _foreign(url: str, reason: str) -> errors.ServerFailed:
     return errors.ServerFailed(
-        f"{url} gave an unexpected answer ({what}); is a Fairlead server there?"
+        f"{url} gave an unexpected answer ({reason}); is a Fairlead server there?"
     )
 
 
@@ -255,9 +257,9 @@ def _lost(url: str, error: httpx.TransportError, *, may_be_done: bool) -> errors
         return errors.NoConnection(
             f"{url} cannot be reached ({reason}); is the server running, and the url right?"
         )
-    what, advice = f"the connection to {url} was lost ({reason})", "try again"
+    failure, advice = f"the connection to {url} was lost ({reason})", "try again"
     if isinstance(error, httpx.TimeoutException):
-        what, advice = f"{url} did not answer in time", "try again, or allow a longer timeout"
+        failure, advice = f"{url} did not answer in time", "try again, or allow a longer timeout"
     if may_be_done:
         advice = "it may have been done, so look before you try again"
-    return errors.NoConnection(f"{what}; {advice}")
+    return errors.NoConnection(f"{failure}; {advice}")

@@ -10,12 +10,12 @@ from typing import BinaryIO
 
 from fairlead.errors import InvalidName, UnreadableSource
 from fairlead.model.installation import NamedSource
-from fairlead.model.names import check_not_nameless, is_printable, shown
+from fairlead.model.names import check_not_nameless, is_printable, quoted
 from fairlead.model.sources import JSON_NAME, Source, checked_file, json_bytes, read_piece
 
 
-class Upload:
-    """One document. It starts where its file stood, also when it is sent again."""
+class OutgoingFile:
+    """One document. Each attempt to send it starts at the position that its file had at first."""
 
     def __init__(self, name: str, file: BinaryIO, on_read: Callable[[], None]) -> None:
         self.name = name
@@ -27,11 +27,11 @@ class Upload:
 
     @property
     def can_be_sent(self) -> bool:
-        """False: the file cannot be rewound, and was read."""
+        """Whether it can be sent (again): the file can be rewound, or was not read yet."""
         return self._size is not None or not self.was_read
 
     def tell(self) -> int:
-        """The position; raises for a file whose size is not known, which is then sent in chunks."""
+        """The position; UnsupportedOperation makes httpx send a file of unknown size in chunks."""
         if self._size is None:
             raise io.UnsupportedOperation
         return self.sent
@@ -55,7 +55,7 @@ class Upload:
         return piece
 
     def _check_size(self, *, at_end: bool) -> None:
-        """The request has announced its length, so the file must still have the same size."""
+        """Raise if the file has changed its size, which the request has announced."""
         if self._size is None:
             return
         if self.sent > self._size or (at_end and self.sent < self._size):
@@ -63,11 +63,11 @@ class Upload:
 
 
 @contextmanager
-def opened(
+def open_uploads(
     sources: Iterable[NamedSource], on_sent: Callable[[int], None]
-) -> Iterator[list[Upload]]:
-    """The documents, open for reading; files that were opened here are closed at the end."""
-    uploads: list[Upload] = []
+) -> Iterator[list[OutgoingFile]]:
+    """The documents, open for reading; closes the files that it opened."""
+    uploads: list[OutgoingFile] = []
 
     def report() -> None:
         on_sent(sum(upload.sent for upload in uploads))
@@ -78,13 +78,13 @@ def opened(
             own_name, file = _open(content, stack)
             name = own_name if name is None else check_not_nameless(name)
             if not is_printable(name):
-                raise InvalidName(f"a document's name must be printable, got {shown(name)}")
-            uploads.append(Upload(name, file, report))
+                raise InvalidName(f"a document's name must be printable, got {quoted(name)}")
+            uploads.append(OutgoingFile(name, file, report))
         yield uploads
 
 
 def _open(source: Source, stack: ExitStack) -> tuple[str, BinaryIO]:
-    """The name that a source has by itself, and its file."""
+    """The default name of a source, and its file."""
     if isinstance(source, dict | list):
         return JSON_NAME, io.BytesIO(json_bytes(source))
     if isinstance(source, bytes):
@@ -104,7 +104,7 @@ def _open(source: Source, stack: ExitStack) -> tuple[str, BinaryIO]:
 
 
 def _extent(file: BinaryIO) -> tuple[int, int | None]:
-    """Where the document starts in its file, and its size; None: the file cannot be rewound."""
+    """The position and size of the document in its file; None: the file cannot be rewound."""
     if not getattr(file, "seekable", lambda: False)():
         return 0, None
     start = file.tell()

@@ -1,4 +1,4 @@
 """Settings and the data folder."""
 
 DEFAULT_DATA = "fairlead-data"
-"""The data folder where none is named."""
+"""The data folder if none is named."""

@@ -1,13 +1,13 @@
-"""The data folder: everything of an embedded installation in one place.
+"""The data folder of an embedded installation.
 
 fairlead.db     the store, unless it is on a database server
 fairlead.db-commits  touched after each commit, so that other processes wake up
-fairlead.db-mark     the number of the last durable event, by which `doctor` sees a damaged WAL
+fairlead.db-mark     the number of the last durable event, so that `doctor` detects a damaged WAL
 fairlead.db-purge    exists while the WAL still has deleted contents
 fairlead.toml   settings, if any
 files/          originals of documents; short ones are in the store
 texts/          texts and Markdown of documents; short ones are in the store
-cache/          blobs on their way to object storage, or fetched from it lately
+cache/          blobs on their way to object storage, or recently read from it
 reading/        job directories of the sandbox
 operator.key    an operator's API key, mode 0600
 sessions.json   hashes of the sessions of the dashboard, mode 0600
@@ -67,16 +67,16 @@ class DataFolder:
             raise translated(error, folder) from error
 
     def has_room(self, least: int | None = None) -> bool:
-        """Whether the disks of the folder and of the originals have so many bytes free."""
+        """Whether the disks of the folder and of the originals have `least` free bytes."""
         least = NO_ROOM if least is None else least
-        with suppress(OSError):  # the next write reports what is wrong
+        with suppress(OSError):  # the next write reports the error
             return all(
                 _has_room(os.statvfs(path), least) for path in {self.path, self.files.parent}
             )
         return True
 
     def is_read_only(self) -> bool:
-        """Whether a file system of the folder was mounted for reading, or became read-only."""
+        """Whether a file system of the folder is read-only."""
         return any(map(_is_read_only, {self.path, self.files.parent}))
 
     def open_lock(self, name: str) -> int:
@@ -94,11 +94,8 @@ class DataFolder:
         except OSError as error:
             raise translated(error, self.path) from error
 
-    def write_operator_key(self, key: str) -> None:
-        self.write_secret(self.operator_key, key)
-
     def write_secret(self, path: Path, text: str) -> None:
-        """Replace a file of this folder by one of mode 0600."""
+        """Write a file of mode 0600 in this folder, atomically."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
         new = path.with_name(path.name + ".new")
         try:
@@ -119,7 +116,7 @@ class DataFolder:
             )
 
     def check_whole(self) -> None:
-        """Refuse documents without their database: with a new one, they would be orphans."""
+        """Refuse a folder with documents and no database: a new one would make them orphans."""
         if self._has_database():
             return
         if self._aside.exists():
@@ -127,15 +124,15 @@ class DataFolder:
                 f"the data of {self.path} were moved to a database server; "
                 "name it with the setting store"
             )
-        has_documents = any(self.files.glob("[!i]*/*"))  # not those in incoming/
-        if has_documents and not self._has_database():  # another process may have just made it
+        has_documents = any(self.files.glob("[!i]*/*"))  # except those in incoming/
+        if has_documents and not self._has_database():  # unless another process has just made it
             raise DamagedData(
                 f"{self.path} has documents but no {self.database.name}; restore that file from a "
                 "backup, or choose another folder with --data"
             )
 
     def put_database_aside(self) -> None:
-        """Rename a database whose data were moved, so that no process opens it."""
+        """Rename a database whose rows were moved, so that no process opens it."""
         for suffix in ("", "-wal", "-shm"):
             with suppress(FileNotFoundError):
                 Path(f"{self.database}{suffix}").replace(f"{self._aside}{suffix}")
@@ -173,7 +170,7 @@ class DataFolder:
         return None
 
     def write_server_url(self, url: str) -> None:
-        """Note the address of the server that holds the lock, for `fairlead login`."""
+        """Store the address of the server that holds the lock, for `fairlead login`."""
         with suppress(OSError), self._lock.open("r+b") as file:
             file.seek(_PID_LENGTH)
             file.write(url.encode())
@@ -187,12 +184,12 @@ class DataFolder:
     def _take(self, lock: int) -> None:
         while not _is_locked(lock):
             server = self.server_pid()
-            if server is not None:  # None: another process only ran `server_pid`
+            if server is not None:  # None: another process was in `server_pid`
                 raise DataInUse(
                     f"process {server} already uses {self.path}; stop it first, give it more "
                     "--workers, or choose another folder with --data"
                 )
-        with our_errors(self.path):  # overwrites in place, which works on a full disk
+        with our_errors(self.path):  # overwriting works on a full disk
             os.ftruncate(lock, os.pwrite(lock, f"{os.getpid():<{_PID_LENGTH}}".encode(), 0))
 
 
@@ -209,7 +206,7 @@ def _pid_in(lock: int) -> int:
 
 
 def _is_read_only(folder: Path) -> bool:
-    """Asks for a file without a name: a file system that found errors still says it is writable."""
+    """Tries to create an unnamed file, as statvfs calls a failing file system writable."""
     try:
         os.close(os.open(folder, os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o600))
     except OSError as error:
@@ -218,5 +215,5 @@ def _is_read_only(folder: Path) -> bool:
 
 
 def _has_room(disk: os.statvfs_result, least: int) -> bool:
-    """Some file systems report no size; they are never full."""
+    """Some file systems report no size; they count as never full."""
     return disk.f_blocks == 0 or disk.f_bavail * disk.f_frsize >= least

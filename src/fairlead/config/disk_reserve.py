@@ -1,8 +1,7 @@
 """A reserve on the disk, for deletions and other work that a full disk must not prevent.
 
-A database writes before it deletes anything: on a disk without a byte left nothing could be deleted
-or even opened for reading. So a file holds some space, which is released in portions. Uploads do
-not use it: a full disk refuses them.
+A database has to write before it can delete or even open: a full disk would prevent both. So a file
+occupies some space, which is released in portions. Uploads do not use it: they fail.
 """
 
 from __future__ import annotations
@@ -19,19 +18,19 @@ T = TypeVar("T")
 
 SIZE = 4 << 20
 PORTION = SIZE // 8
-"""Several times what a deletion writes, as other processes may take some of it."""
+"""Several times the bytes of a deletion, as other processes may use some of them."""
 MUCH_ROOM = 4 * SIZE
-"""A disk that has less left needs it for other things."""
+"""With less free space, no reserve is taken."""
 
 
 class Reserve:
-    """A file whose length is the reserve. Several processes may share it."""
+    """A file whose length is the reserve; processes share it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def lay(self) -> None:
-        """Allocate the reserve, or what was released of it, if the disk has much room."""
+    def fill(self) -> None:
+        """Allocate the reserve, or what was released of it, if the disk has enough room."""
         with suppress(OSError):  # everything works without it
             disk = os.statvfs(self._path.parent)
             if disk.f_bavail * disk.f_frsize >= MUCH_ROOM and self._left() < SIZE:
@@ -42,7 +41,7 @@ class Reserve:
                     os.close(file)
 
     def use(self, action: Callable[[], T]) -> T:
-        """Run the action; while the disk is full, release some of the reserve and repeat it."""
+        """Run the action; while the disk is full, release a portion and repeat it."""
         while True:
             try:
                 return action()

@@ -1,8 +1,8 @@
-"""Settings: flags before environment before `fairlead.toml` before defaults.
+"""Settings: from flags, else the environment, else `fairlead.toml`, else defaults.
 
-`Settings` is the only list of settings: each field carries its help, bounds, choices and secrecy.
+`Settings` is the only list of settings: each field has its help, bounds, choices and secrecy.
 The file is in the data folder, so all processes of one folder follow the same rules. It is read
-again when it changes: a new value holds from the next claim on.
+again when it changes: a new value applies from the next claim on.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _setting(
     check: Callable[[str], object] = str.isprintable,
     secret: bool = False,
 ) -> Any:
-    """A setting. `check` is false or raises ValueError for a text, or for one of its texts."""
+    """A setting. `check` returns false or raises ValueError for an invalid text."""
     return field(
         default=default,
         metadata={
@@ -99,7 +99,7 @@ class Settings:
     reset_interval: float = _setting(
         DEFAULT_RESET_INTERVAL, "seconds after which a customer's count is reset to 0"
     )
-    reset: Reset = _setting(  # noqa: RUF009 (as all others; ruff takes a Literal for a call)
+    reset: Reset = _setting(  # noqa: RUF009 (ruff takes a Literal for a call)
         "idle", '"idle": reset after the last document; "window": reset every interval'
     )
     thresholds: tuple[int, ...] = _setting(
@@ -187,7 +187,7 @@ class Settings:
     request_timeout: float = _setting(
         20.0, "seconds to wait for headers, and for each piece of a body", bounds=(0.1, 3600)
     )
-    sweep_after: float = _setting(  # bounds: never while a submission is under way
+    sweep_after: float = _setting(  # bounds: longer than any submission
         86_400.0, "seconds after which a file of no document is removed", bounds=(3600, 10**9)
     )
     webhook_networks: tuple[str, ...] = _setting(
@@ -211,7 +211,7 @@ class Settings:
         self.rules()
 
     def known_pipeline(self, name: str) -> Pipeline:
-        """The pipeline of this name; UnknownPipeline if the settings have none."""
+        """The pipeline of this name; UnknownPipeline if there is none."""
         for pipeline in self.pipelines:
             if pipeline.name == name:
                 return pipeline
@@ -219,12 +219,22 @@ class Settings:
             Message(
                 "unknown pipeline {name}; known are: {known}",
                 name=repr(name),
-                known=", ".join(each.name for each in self.pipelines),
+                known=", ".join(known.name for known in self.pipelines),
             )
         )
 
+    @property
+    def files_url(self) -> str | None:
+        """The URL of object storage, if `files` is one."""
+        return self.files if self.files and "://" in self.files else None
+
+    @property
+    def files_folder(self) -> Path | None:
+        """The folder of documents and texts, if `files` is one."""
+        return None if self.files is None or self.files_url else Path(self.files)
+
     def needed_broker(self) -> str:
-        """The broker, which must be set."""
+        """The broker; UsageError if it is not set."""
         if self.broker is None:
             raise UsageError(
                 "no broker is set; set FAIRLEAD_BROKER, or add it to fairlead.toml, such as "
@@ -253,7 +263,7 @@ class Settings:
         return OverdueLane(after, self.lane_share) if self.overdue_lane else None
 
 
-METADATA: Mapping[str, Mapping[str, Any]] = {each.name: each.metadata for each in fields(Settings)}
+METADATA = {setting.name: setting.metadata for setting in fields(Settings)}
 """Help, bounds, choices, check and secrecy of each setting, by its name."""
 
 
@@ -279,7 +289,7 @@ def _passes(check: Callable[[str], object], text: str) -> bool:
 
 
 def without_secrets(value: Any) -> Any:
-    """A URL with its password, and each parameter that may be a secret, masked."""
+    """A URL with its password and secret parameters masked."""
     if not isinstance(value, str):
         return value
     masked = re.sub(r"(://[^:@/]*):[^@]*@", r"\1:****@", value)
@@ -307,7 +317,7 @@ class Sources:
         steps: Sequence[str] | None = None,
         outputs: Sequence[str] | None = None,
     ) -> None:
-        """`steps` and `outputs` are those of the default pipeline, before what the file says."""
+        """`steps` and `outputs` override those of the default pipeline."""
         self._steps = None if steps is None else check_steps("the call: steps", steps)
         self._outputs = outputs
         self.file = data / FILE_NAME
@@ -318,7 +328,7 @@ class Sources:
         self._rules = self._settings.rules()
 
     def settings(self) -> Settings:
-        """The settings in force. If the file became invalid, the last valid ones stay in force."""
+        """The settings in force; while the file is invalid, the last valid ones."""
         stamp = self._file_stamp()
         if stamp != self._stamp:
             self._stamp = stamp
@@ -364,12 +374,12 @@ class Sources:
             origin |= dict.fromkeys(layer, source)
         parsed = {name: _parsed(name, value) for name, value in values.items()}
         if self._steps is not None or self._outputs is not None:
-            parsed["pipelines"] = self._as_called(*parsed.get("pipelines", DEFAULT_PIPELINES))
+            parsed["pipelines"] = self._with_overrides(*parsed.get("pipelines", DEFAULT_PIPELINES))
             origin["pipelines"] = "flag"
         return Settings(**parsed), origin
 
-    def _as_called(self, default: Pipeline, *others: Pipeline) -> tuple[Pipeline, ...]:
-        """The pipelines, with the steps and outputs of the call for the default one."""
+    def _with_overrides(self, default: Pipeline, *others: Pipeline) -> tuple[Pipeline, ...]:
+        """The pipelines, with the overridden steps and outputs of the default one."""
         steps = default.steps if self._steps is None else self._steps
         outputs = default.outputs if self._outputs is None else self._outputs
         outputs = check_outputs("the call: default", outputs, steps)
@@ -419,7 +429,7 @@ def _check_known(name: str, where: str) -> None:
 
 def _explained(value: Any, *, is_secret: bool) -> Any:
     if isinstance(value, tuple) and value and isinstance(value[0], Pipeline):
-        return {pipeline.name: pipeline.shown() for pipeline in value}
+        return {pipeline.name: pipeline.table() for pipeline in value}
     return without_secrets(value) if is_secret else value
 
 
@@ -454,7 +464,7 @@ def _parse(kind: str, value: Any) -> Any:
     return value
 
 
-_TYPES = {each.name: str(each.type) for each in fields(Settings)}
+_TYPES = {setting.name: str(setting.type) for setting in fields(Settings)}
 _TRUTH = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 _EXPECTED = {
     "float": "a number",

@@ -1,1 +1,1 @@
-"""The demo: one large customer, several small ones, and who waits how long."""
+"""The demo: the waits of one large customer and several small ones."""

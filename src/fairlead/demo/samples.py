@@ -51,8 +51,8 @@ class Letter(NamedTuple):
 @cache
 def _words(kind: str) -> list[str]:
     """The companies, headings, goods or sentences that samples are made of."""
-    words = json.loads(files(__package__).joinpath("samples.json").read_text("utf-8"))
-    return list(words[kind])
+    vocabulary = json.loads(files(__package__).joinpath("samples.json").read_text("utf-8"))
+    return list(vocabulary[kind])
 
 
 def samples(count: int, *, seed: int, pages: tuple[int, int] = (1, 12)) -> Iterator[SampleDocument]:

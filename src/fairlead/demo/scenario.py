@@ -1,4 +1,4 @@
-"""The demo's scenario: which customer submits what and when, and how long each one waited.
+"""The demo's scenario: the submissions of all customers, and their waits.
 
 One customer submits hundreds of documents at once. Small customers submit a few each while these
 are processed. They start after a part of the large customer's documents, not after a time, so that
@@ -63,11 +63,11 @@ def plan_submissions(documents: int, on_made: Callable[[], None]) -> list[Planne
     """Make all documents; `on_made` is called after each."""
 
     def make(count: int, seed: int, pages: tuple[int, int]) -> list[SampleDocument]:
-        made = []
+        documents = []
         for sample in samples(count, seed=seed, pages=pages):
-            made.append(sample)
+            documents.append(sample)
             on_made()
-        return made
+        return documents
 
     planned = [PlannedSubmission(LARGE, make(documents, 1, (60, 160)), 0)]
     for number, (customer, count) in enumerate(zip(SMALL, SMALL_DOCUMENTS, strict=True)):
@@ -77,7 +77,7 @@ def plan_submissions(documents: int, on_made: Callable[[], None]) -> list[Planne
 
 
 class Scenario:
-    """Makes each submission when it is due, and follows the events."""
+    """Makes each submission when it is due, and counts by events."""
 
     def __init__(self, fairlead: Fairlead, planned: list[PlannedSubmission]) -> None:
         self._fairlead = fairlead
@@ -112,8 +112,8 @@ class Scenario:
                     customer=name,
                     documents=len(own),
                     priorities=(min(levels), max(levels)),
-                    waited=waits_of(_started(each) - each.submitted_at for each in own),
-                    fifo=waits_of(fifo[each.id] for each in own),
+                    waited=waits_of(_started(document) - document.submitted_at for document in own),
+                    fifo=waits_of(fifo[document.id] for document in own),
                 )
             )
         return reports
@@ -172,9 +172,9 @@ class _CustomerDocuments:
 def first_come_first_served(documents: Sequence[Document]) -> dict[str, float]:
     """How long each document would have waited if the same starts went by arrival.
 
-    The starts are those of the run, with all that it cost to start workers, read attachments and
-    save results, so that both columns contain it. As many documents had arrived by each start, so
-    none starts before it arrives.
+    The starts are those of the run, so both columns include the time to start workers, read
+    attachments and save results. At least as many documents had arrived by each start, so none
+    starts before it arrives.
     """
     starts = sorted(map(_started, documents))
     by_arrival = sorted(documents, key=lambda document: document.submitted_at)

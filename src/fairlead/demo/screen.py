@@ -18,7 +18,7 @@ from fairlead.demo.scenario import CustomerProgress, Scenario, WaitReport
 
 REFRESH_SECONDS = 0.2
 PICTURE_COLUMNS = 84
-"""Enough for the final table without line breaks."""
+"""Wide enough for the final table without line breaks."""
 
 
 class LiveScreen:
@@ -104,7 +104,7 @@ def wait_table(reports: Sequence[WaitReport]) -> Table:
 
 
 def draw_picture(table: Table, target: Path) -> None:
-    """The table as an SVG that needs nothing from outside."""
+    """Draw the table as an SVG without external references."""
     console = Console(record=True, width=PICTURE_COLUMNS, file=StringIO(), highlight=False)
     console.print(table)
     template = files(__package__).joinpath("picture.svg").read_text("utf-8")

@@ -30,7 +30,7 @@ def errors(base: type[FairleadError] = FairleadError) -> Iterator[type[FairleadE
 
 def sentences() -> set[str]:
     """Texts of one form."""
-    refusals = {REFUSALS[Action.CANCEL], REFUSALS[Action.RETRIED]}  # what customers may ask for
+    refusals = {REFUSALS[Action.CANCEL], REFUSALS[Action.RETRY]}  # what customers may ask for
     return refusals | {
         *WORDS.values(),
         *SENTENCES.values(),

@@ -11,7 +11,7 @@ from typing import Any, TypedDict
 from fairlead.backoff import Backoff
 from fairlead.errors import CounterUnavailable, InvalidCustomer, InvalidSetting
 from fairlead.integrations.counters import open_counters
-from fairlead.model.names import check_customer, shown
+from fairlead.model.names import check_customer, quoted
 from fairlead.policy.classic import DEFAULT_RESET_INTERVAL, DEFAULT_THRESHOLDS, ClassicPolicy
 
 LOGGER = logging.getLogger("fairlead.priorities")
@@ -147,8 +147,8 @@ def _check_own(name: str, values: Mapping[str, Any]) -> Mapping[str, Any]:
     if isinstance(checked, Mapping) and checked.keys() <= {"reset_interval", "thresholds"}:
         return checked
     raise InvalidSetting(
-        f"customers must give {shown(str(name))} a dict of reset_interval, thresholds, or both; "
-        f"got {shown(repr(values))}"
+        f"customers must give {quoted(str(name))} a dict of reset_interval, thresholds, or both; "
+        f"got {quoted(repr(values))}"
     )
 
 

@@ -1,4 +1,4 @@
-"""Batches: documents that were submitted together, and how far they are."""
+"""Batches: documents that were submitted together, and their progress."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Batch(Record, frozen=True):
 
 
 class StoredBatch(NamedTuple):
-    """A batch, and its pending document that was accepted last."""
+    """A batch, and the id of its pending document that was accepted last."""
 
     batch: Batch
     last_pending: str | None

@@ -1,4 +1,4 @@
-"""Blobs: the bytes of documents and results outside the database, and what stores them."""
+"""Blobs: the bytes of documents and results outside the database, and their storage."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ ABSENT = frozenset(
         *(errno.ENODEV, errno.ENXIO, errno.ENOTCONN, errno.EHOSTDOWN, errno.ETIMEDOUT),
     ]
 )
-"""Errors by which a file system says that a file, or all of a mount, is not there."""
+"""Errors of a file system if a file, or the whole mount, is absent."""
 HEAD_BYTES = 4096
-"""How many of the first bytes are kept at hand when a blob is stored."""
+"""The length of the `head` of a stored blob."""
 SHORT_BYTES = 65_536
-"""Up to which length the database stores a document; a longer one is a blob."""
+"""The database stores documents up to this length; longer ones are blobs."""
 SHORT_TOGETHER = 1 << 24
-"""How many bytes of short documents go into one commit; beyond that, they are blobs too."""
+"""The most bytes of short documents in one commit; beyond them, they are blobs too."""
 
 
 class StoredBlob(NamedTuple):
-    """A blob that is durable, or the `content` of a short document for the database to store.
+    """A durable blob, or the `content` of a short document for the database to store.
 
-    `head` are its first bytes.
+    `head` is its first bytes.
     """
 
     key: str
@@ -36,9 +36,9 @@ class StoredBlob(NamedTuple):
 
 
 class IncomingBlob(Protocol):
-    """Bytes that arrive in chunks. They count for nothing until `keep_each` or a commit.
+    """Bytes that arrive in chunks. They are durable after `keep_each` or a commit.
 
-    `is_short`: the database may store it, as far as it has arrived.
+    `is_short`: the bytes so far are few enough for the database.
     """
 
     @property
@@ -49,20 +49,20 @@ class IncomingBlob(Protocol):
     def is_short(self) -> bool: ...
 
     def add(self, chunk: bytes) -> bool:
-        """Take more bytes, without blocking; True: call `flush` before there are more."""
+        """Add bytes without blocking; True: call `flush` before adding more."""
 
     def flush(self) -> None:
-        """Write what has arrived; may block on the disk. Then it is a blob, even if short."""
+        """Write the bytes so far, which may block. This makes it a blob, even if it is short."""
 
     def short(self) -> StoredBlob | None:
-        """All bytes for the database, handed over once; None: it is long, or already written."""
+        """All bytes, for the database, once; None if it is long or already written."""
 
     def discard(self) -> None:
-        """Leave nothing behind; may be called at any time and again."""
+        """Remove the bytes; may be called at any time, and repeatedly."""
 
 
 class BlobStore(Protocol):
-    """Bytes by key. `is_far`: another machine stores them, which may take its time.
+    """Bytes by key. `is_far`: another machine stores them, so that calls may be slow.
 
     All methods may be called from any thread.
     """
@@ -73,18 +73,18 @@ class BlobStore(Protocol):
         """Raise FilesUnreachable if the place is absent or belongs to another installation."""
 
     def begin(self, key: str) -> IncomingBlob:
-        """A new blob, still empty."""
+        """A new, empty blob."""
 
     def keep_each(
         self, groups: Sequence[Sequence[IncomingBlob]]
     ) -> list[list[StoredBlob] | Exception]:
-        """Make blobs durable with few fsyncs; each group is kept or refused as a whole."""
+        """Make blobs durable with few fsyncs; each group succeeds or fails as a whole."""
 
     def put_all(self, contents: Sequence[tuple[str, bytes]]) -> None:
-        """Store bytes by their keys: all or, when one cannot be stored, none of them."""
+        """Store bytes by their keys: all or none."""
 
     def path(self, key: str) -> Path:
-        """The local file of this blob; it does not exist if the blob is gone."""
+        """The local file of this blob; it does not exist if the blob was deleted."""
 
     def read(self, key: str, sha256: str) -> bytes:
         """The bytes, after a check of their SHA-256."""
@@ -93,7 +93,7 @@ class BlobStore(Protocol):
         """Remove blobs; missing ones are ignored."""
 
     def older_than(self, before: float) -> Iterator[list[str]]:
-        """Keys of blobs last written before this time, in portions."""
+        """Keys of blobs whose last write was before this time, in portions."""
 
     def sweep_incoming(self, before: float) -> int:
-        """Remove half-written files that a crash left before this time; return how many."""
+        """Remove partial files that a crash left before this time; return their number."""

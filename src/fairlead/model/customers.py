@@ -1,4 +1,4 @@
-"""Customers: their settings, their records, and how they are shown."""
+"""Customers: their settings, their records, and their JSON."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _PENDING_FORM = {
 
 
 class _Settings(Record, frozen=True, kw_only=True):
-    """The fields of `CustomerSettings`, which `Customer` shows between its own.
+    """The fields of `CustomerSettings`, which `Customer` has too.
 
     A setting with a `label` is in the dashboard's form.
     """
@@ -73,9 +73,9 @@ class _Settings(Record, frozen=True, kw_only=True):
 
 
 class Setting(NamedTuple):
-    """What is known of one customer setting, from its annotation. `kind` is its Python type.
+    """One setting of a customer, as its annotation defines it. `kind` is its Python type.
 
-    `label` and `hint` are its name in the dashboard's form and what stands below it.
+    `label` is its name in the dashboard's form, `hint` the text below it.
     """
 
     name: str
@@ -121,9 +121,9 @@ def _setting(field: structs.FieldInfo) -> Setting:
 
 
 class CustomerSettings(_Settings, frozen=True):
-    """What an operator may set for one customer. None: the installation's own setting.
+    """The settings of one customer. None: the installation's setting.
 
-    The weight is that of the customer's account: all customers of one account share it.
+    The weight belongs to the customer's account: all customers of one account share it.
     """
 
     def __post_init__(self) -> None:
@@ -133,20 +133,23 @@ class CustomerSettings(_Settings, frozen=True):
                 _check(setting, value)
 
     def changed(self, changes: Mapping[str, Any]) -> CustomerSettings:
-        """These settings with some others in their place; None: as for everybody."""
-        usual = {each.name: each.default for each in customer_settings()}
+        """These settings with some changes; None restores a default."""
+        defaults = {setting.name: setting.default for setting in customer_settings()}
         for name in changes:
-            if name not in usual:
-                raise InvalidSetting(f"a customer has the settings {', '.join(usual)}; got {name}")
-        values = {name: usual[name] if new is None else new for name, new in changes.items()}
+            if name not in defaults:
+                raise InvalidSetting(
+                    f"a customer has the settings {', '.join(defaults)}; got {name}"
+                )
+        values = {name: defaults[name] if new is None else new for name, new in changes.items()}
         return structs.replace(self, **values)
 
     def changes(self) -> dict[str, Any]:
-        """The settings that are not as for everybody."""
-        values = {
-            each.name: (getattr(self, each.name), each.default) for each in customer_settings()
+        """The settings that differ from their defaults."""
+        return {
+            setting.name: value
+            for setting in customer_settings()
+            if (value := getattr(self, setting.name)) != setting.default
         }
-        return {name: value for name, (value, usual) in values.items() if value != usual}
 
 
 def _check(setting: Setting, value: Any) -> None:
@@ -174,7 +177,7 @@ def _shown(bound: float) -> str:
 
 
 def check_interval(seconds: float) -> float:
-    """The reset interval as a float; refuses what is not a length of time that may pass."""
+    """The reset interval as a float; InvalidSetting unless it is from 0 to 100 years."""
     if not is_number(seconds) or not 0 <= seconds <= LONGEST_RESET_INTERVAL:
         raise InvalidSetting(
             f"reset_interval must be a number of seconds from 0 to {LONGEST_RESET_INTERVAL:,} "
@@ -184,7 +187,7 @@ def check_interval(seconds: float) -> float:
 
 
 def check_reason(reason: Any) -> str:
-    """Why a customer is blocked; refuses what is empty, too long or not printable."""
+    """The reason of a block; InvalidSetting if it is empty, too long or not printable."""
     is_text = isinstance(reason, str) and reason.isprintable() and reason.strip()
     if not is_text or len(reason) > LONGEST_REASON:
         raise InvalidSetting(
@@ -194,7 +197,7 @@ def check_reason(reason: Any) -> str:
 
 
 def check_thresholds(thresholds: Sequence[int]) -> tuple[int, ...]:
-    """The thresholds as a tuple; refuses what is not a falling row of whole numbers up to 0."""
+    """The thresholds as a tuple; InvalidSetting unless they are decreasing integers up to 0."""
     bounds = tuple(thresholds)
     if not bounds or any(type(bound) is not int or bound > 0 for bound in bounds):
         raise InvalidSetting(
@@ -210,9 +213,10 @@ def is_number(value: object) -> bool:
 
 
 class Counter(Struct, frozen=True):
-    """A customer's record: its count, and the time from which the reset interval runs.
+    """A customer's count, and the time from which its reset interval runs.
 
-    With `reset="idle"` that is the last check; with `"window"` the first one after a reset.
+    With `reset="idle"` that is the time of the last check, with `"window"` that of the first one
+    after a reset.
     """
 
     count: int
@@ -220,7 +224,7 @@ class Counter(Struct, frozen=True):
 
 
 class Check(Struct, frozen=True):
-    """What one submission gets. Documents go in order of (rank, arrival), lowest first."""
+    """The result of the rule for one document. The lowest (rank, arrival) goes first."""
 
     count: int
     priority: int
@@ -229,12 +233,12 @@ class Check(Struct, frozen=True):
 
 
 class Standing(Struct, frozen=True, kw_only=True):
-    """Where a customer stands under the fair rule.
+    """The position of a customer under the fair rule.
 
     `count` is that of its next document. `had_lately` is the work started for it lately, in seconds
-    per weight; `is_beyond`: that is more than its allowance. `fades_at` is when it will have faded.
-    `accounts_before` have a better place; `accounts_beyond` others share equally beyond theirs.
-    Both are counted only where they are asked for.
+    per weight; `is_beyond`: it exceeds the allowance. `fades_at` is when it will have faded to 0.
+    `accounts_before` is the number of accounts with a better place, `accounts_beyond` the number of
+    others beyond their allowance; both are 0 unless they are asked for.
     """
 
     count: int
@@ -246,9 +250,9 @@ class Standing(Struct, frozen=True, kw_only=True):
 
 
 class CustomerRecord(Struct, frozen=True, kw_only=True):
-    """A customer as the store knows it, with its true numbers of documents.
+    """A customer as it is stored, with its numbers of documents.
 
-    `counter` is the classic rule's record; `standing` is None under classic.
+    `counter` is the record of the classic rule; `standing` is None under classic.
     """
 
     name: str
@@ -268,7 +272,7 @@ class CustomerRecord(Struct, frozen=True, kw_only=True):
 
     @property
     def cap(self) -> int | None:
-        """How many of its documents may be processed at once; None: any number."""
+        """The most documents that may be processed at once; None: any number."""
         return self.settings.processing_cap
 
 
@@ -285,20 +289,20 @@ class _Shown(_Settings, frozen=True):
 
 
 class Customer(_Shown, frozen=True, kw_only=True):
-    """A customer. Its settings are null where they are as for everybody.
+    """A customer. A setting is null if the installation's setting applies.
 
-    `count` and `next_priority` are by the rule in force; `resets_in` and `oldest_wait` are seconds.
+    `count` and `next_priority` follow the rule in force; `resets_in` and `oldest_wait` are seconds.
     """
 
     created_at: Time
 
 
 class Share(Record, frozen=True):
-    """One account with documents waiting, or with work done lately.
+    """One account with waiting documents, or with recent work.
 
-    `had_lately` is its work of late in seconds, which fades with the reset interval, and `share`
-    its part of all of it. `behind` is how many seconds of work it is behind a share by weight;
-    below 0: it is ahead.
+    `had_lately` is its recent work in seconds, which fades with the reset interval, and `share` its
+    part of all recent work. `behind` is by how many seconds of work it is behind its share by
+    weight; below 0, it is ahead.
     """
 
     name: str
@@ -317,11 +321,11 @@ class Overdue(Record, frozen=True):
 
 
 class Fairness(Record, frozen=True, kw_only=True):
-    """How fair the queue is. `jain_index` is among those who wait; null for fewer than two.
+    """How fair the queue is. `jain_index` is that of waiting accounts; null for fewer than two.
 
-    `newcomer_bound` is within how many seconds a customer without work of late gets its first
-    start, `start_bound` within how many every waiting customer gets one; null: there is no bound.
-    `bound_broken`: somebody waits longer. `lane_share` is the overdue lane's part of the claims.
+    A customer without recent work gets its first start within `newcomer_bound` seconds, and every
+    waiting customer gets a start within `start_bound` seconds; null: there is no bound.
+    `bound_broken`: a customer waits longer. `lane_share` is the overdue lane's part of the claims.
     """
 
     policy: str
@@ -338,7 +342,7 @@ class Fairness(Record, frozen=True, kw_only=True):
 
     @property
     def worst(self) -> Share | None:
-        """The waiting account furthest behind its share."""
+        """The waiting account that is furthest behind its share."""
         waiting = (account for account in self.accounts if account.waiting)
         return max(waiting, key=lambda account: account.behind, default=None)
 

@@ -1,4 +1,4 @@
-"""Documents and what happens to them: submissions, claims, outcomes, events."""
+"""Documents, and their submissions, claims, outcomes and events."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 class Sniff(NamedTuple):
-    """What the first bytes of a document tell without parsing: its shape, and maybe its pages."""
+    """The shape of a document and maybe its number of pages, guessed from its first bytes."""
 
     shape: str = "other"
     pages: int | None = None
 
 
 class NewDocument(NamedTuple):
-    """A document that asks to be accepted. Its bytes are safely on disk; short ones come along."""
+    """A document to be accepted. Its bytes are durable on disk, or in `content` if it is short."""
 
     id: str
     name: str
@@ -45,9 +45,9 @@ class NewDocument(NamedTuple):
 class Submission(NamedTuple):
     """Documents of one customer that are accepted or refused together.
 
-    With an idempotency key, `fingerprint` tells one body from another; `sender` is the API key
-    of somebody who submits for many customers. `new_batch` is the id of a batch to be made,
-    `batch` that of one to which the documents are added.
+    With an idempotency key, `fingerprint` identifies the body; `sender` is the id of an API key
+    that submits for many customers. `new_batch` is the id of a batch to make, `batch` that of one
+    to which the documents are added.
     """
 
     customer: str
@@ -73,10 +73,10 @@ class Document(Record, frozen=True):
     """A document.
 
     `pipeline` names the steps that process it; `metadata` and `reference` are the caller's own.
-    `parent` is the id of the document that it was a part of. `estimate` is how many seconds of work
-    were expected when it was accepted, `seconds` how many it took, in the attempt that ended it.
-    `step` is the one that runs, or that failed last; `step_attempt` is how many of its attempts are
-    used, one under way included. `files` are those of the result.
+    `parent` is the id of the document that contained it. `estimate` is the work in seconds that was
+    expected at acceptance, `seconds` the work of the attempt that ended it. `step` is the one that
+    runs, or that failed last; `step_attempt` is its number of attempts, including a running one.
+    `files` are those of the result.
     """
 
     id: str
@@ -113,8 +113,8 @@ class Document(Record, frozen=True):
 class EndedDocument(Document, frozen=True, kw_only=True):
     """A document that has ended, in order of completion.
 
-    Results that come after this one are asked for by its `cursor`. `text`, `markdown` and `data`
-    are there where they were asked for and the document has them.
+    Pass its `cursor` to get the results after it. `text`, `markdown` and `data` are null unless
+    they were requested and the document has them.
     """
 
     cursor: str
@@ -128,11 +128,11 @@ RESULT_PARTS = ("text", "markdown", "data")
 
 
 DocumentCheck = Callable[[Document], None]
-"""Looks at a document in the transaction that is about to change it; raises to prevent that."""
+"""Checks a document in the transaction that changes it; raises to prevent the change."""
 
 
 class Documents(Record, frozen=True):
-    """Several documents of one request, and the batch that they form."""
+    """The documents of one request, and the batch that they form."""
 
     documents: list[Document]
     batch: str | None = None
@@ -146,7 +146,7 @@ class Page(Record, frozen=True):
 
 
 class Text(Record, frozen=True):
-    """A document's text with what was found in the document."""
+    """A document's text and facts."""
 
     id: str
     kind: str | None
@@ -155,12 +155,12 @@ class Text(Record, frozen=True):
 
 
 class StoredDocument(Struct, frozen=True):
-    """What storage keeps of a document beyond what is shown.
+    """The stored fields of a document that its JSON lacks.
 
     A text that has a hash and no key is in the store itself. Without a `markdown_sha256`, the text
-    is its own Markdown. `retry_at` is the time of its next attempt, or before which it does not
-    start, where it waits for one; `depth` is how far the document is from the submitted one;
-    `queue` is where it waits, or waited last.
+    is its own Markdown. `retry_at` is the earliest time of the next attempt or start, if it waits
+    for one. `depth` is the number of documents around it. `queue` is where it waits, or waited
+    last.
     """
 
     text_key: str | None
@@ -183,7 +183,7 @@ class StoredResult(NamedTuple):
 
 
 class Totals(NamedTuple):
-    """How much there is, over all customers."""
+    """The numbers of documents and customers."""
 
     waiting: int
     processing: int
@@ -191,15 +191,14 @@ class Totals(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """One attempt at a document, held by one worker until its lease ends.
+    """One attempt at a document, by one worker, until its lease ends.
 
-    The fence is the number of its lease: finishing with an old one changes nothing. `number` is the
-    document's arrival number.
+    The `fence` is the number of the claim: finishing with an old one changes nothing. `number` is
+    the document's arrival number.
     `broke_before`: an earlier attempt broke, other than by the end of its whole worker.
-    `suspect`: an earlier attempt broke, or was lost with its worker; it is to be read alone.
-    `content`: the document itself, where the store keeps it; else it is a file.
-    `pipeline` is the queue in which it waited, `interim` what steps found in earlier claims, as an
-    encoded `Interim`.
+    `suspect`: an earlier attempt broke or was lost with its worker; read the document alone.
+    `content` is the document itself, if the store has it; else it is a file.
+    `pipeline` is the queue in which it waited, `interim` the encoded `Interim` of earlier claims.
     `has_result`: it was done before; the new result replaces that one.
     """
 
@@ -226,12 +225,12 @@ class Claim(NamedTuple):
     has_result: bool = False
 
     def __hash__(self) -> int:
-        """Of what names a claim: its metadata has no hash."""
+        """The hash of the identifying fields, as metadata has no hash."""
         return hash((self.number, self.fence))
 
 
 class Progress(NamedTuple):
-    """How far the work on a claim is: pages read, of so many."""
+    """The progress of a claim, in pages."""
 
     claim: Claim
     pages_done: int
@@ -239,7 +238,7 @@ class Progress(NamedTuple):
 
 
 class Tally(NamedTuple):
-    """How many documents of one priority are in one state."""
+    """The number of documents of one priority in one state."""
 
     state: str
     priority: int
@@ -247,14 +246,14 @@ class Tally(NamedTuple):
 
 
 class ShortTexts(NamedTuple):
-    """A document's texts, encoded, where they are short enough for the store to keep them."""
+    """The encoded texts of a document that are short enough for the store."""
 
     text: bytes | None
     markdown: bytes | None = None
 
 
 class Done(NamedTuple):
-    """The document was processed. Its contents come along, or are on disk under their keys.
+    """The document was processed. Its contents are in this record, or blobs under their keys.
 
     Without a `text_sha256` there is no text; without a `markdown_sha256`, the text is its own
     Markdown. `seconds` is the work of this claim, `work` that of all claims, if it differs.
@@ -275,9 +274,9 @@ class Done(NamedTuple):
 
 
 class Failed(NamedTuple):
-    """The document cannot be processed; trying again would not help. Operators see the `cause`.
+    """The document cannot be processed; a retry would not help. Operators see the `cause`.
 
-    `step` is the one that failed, at its attempt of this number.
+    `step` is the one that failed, `step_attempt` the number of its attempt.
     """
 
     code: str
@@ -290,11 +289,11 @@ class Failed(NamedTuple):
 
 
 WORKER_LOST = "worker-lost"
-"""The code of an attempt that somebody else ended: it says nothing about the document."""
+"""The code of an attempt whose worker was lost: it says nothing about the document."""
 
 
 class Broken(NamedTuple):
-    """The attempt broke (a crash, a limit): try again while attempts are left."""
+    """The attempt broke (a crash, a limit); the document is requeued while attempts are left."""
 
     code: str
     detail: str
@@ -304,7 +303,7 @@ class Broken(NamedTuple):
 
 
 class Delayed(NamedTuple):
-    """A step decided to be tried again, in so many seconds; `code`: because it failed."""
+    """A step asked to be retried after a delay in seconds; with `code`, because it failed."""
 
     delay: float
     interim: Interim
@@ -314,7 +313,7 @@ class Delayed(NamedTuple):
 
 
 class Moved(NamedTuple):
-    """The steps of one claim are done, and the document waits in another queue for the next ones.
+    """The steps of one claim are done; the document now waits in the queue of the next ones.
 
     It keeps its place, and the claim does not count as an attempt.
     """
@@ -328,7 +327,7 @@ Outcome = Done | Failed | Broken | Delayed | Moved
 
 
 class Switched(Record, frozen=True):
-    """What a switch of the policy did: how many documents were placed anew, of how many customers.
+    """A switch of the policy, which moved so many waiting documents of so many customers.
 
     They keep their priorities.
     """
@@ -346,16 +345,16 @@ class PolicyInForce(Record, frozen=True):
 
 
 class Saved(StrEnum):
-    """What became of an outcome."""
+    """Whether an outcome was saved; stale: the claim had ended."""
 
     SAVED = "saved"
     STALE = "stale"
 
 
 class EventKind(StrEnum):
-    """One name for each thing that can happen."""
+    """The kinds of events."""
 
-    __hash__ = str.__hash__  # an enumeration's own is Python, and events are counted by kind
+    __hash__ = str.__hash__  # that of an enumeration is slower, and events are counted by kind
 
     SUBMITTED = "submitted"
     CLAIMED = "claimed"
@@ -387,10 +386,10 @@ class EventKind(StrEnum):
 
 
 class Event(Record, frozen=True):
-    """One line of the append-only record. No customer: it is about the whole installation.
+    """One row of the append-only record. Without a customer, it is about the whole installation.
 
-    `actor` is who decided it: the id of a key, or a word; null where nobody did. `reference` and
-    `metadata` are those of the document, as they are now; of a deleted one, there are none.
+    `actor` is the id of the key or the name of the program that decided it; null if none did.
+    `reference` and `metadata` are the present ones of the document; a deleted one has none.
     """
 
     seq: int

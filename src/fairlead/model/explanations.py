@@ -1,4 +1,4 @@
-"""Explanations as they are shown: why a document has its place, and when it may start."""
+"""Explanations: why a document has its place, and when it is expected to start."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fairlead.model.pipelines import DEFAULT_PIPELINE
 
 
 class Reason(Record, frozen=True):
-    """One reason: a stable code, the numbers and names that belong to it, and words."""
+    """One reason: a stable code, its numbers and names, and the sentence."""
 
     code: str
     params: dict[str, Any] = field(default_factory=dict)
@@ -19,17 +19,16 @@ class Reason(Record, frozen=True):
 
 
 class CustomerAhead(Record, frozen=True):
-    """Another customer with documents that go before."""
+    """Another customer with documents that go first."""
 
     customer: str
     documents: int
 
 
 class Place(Record, frozen=True):
-    """What goes before a waiting document; `most` are the others with most documents in it.
+    """The documents that go before a waiting one; `most` are the customers with most of them.
 
-    `is_estimate`: so many go before that they were not counted one by one. Only operators are shown
-    `most`.
+    `is_estimate`: there are too many to count one by one. Only operators see `most`.
     """
 
     own_documents: int
@@ -41,12 +40,12 @@ class Place(Record, frozen=True):
 
 
 class PipelineState(NamedTuple):
-    """What may hold back the documents of a pipeline.
+    """Why documents of a pipeline may have to wait.
 
-    `limit` is its rate, such as 15/s, where no document may start now because of it; `running` is
-    how many are processed, where no more may be. `is_served`: a running worker serves it. `queue`
-    is that of the steps for which the document waits. Of its quota, `rate` is starts a second, of
-    which `tokens` may be at once, and `max_running` how many may be processed at once.
+    `limit` is its rate, such as 15/s, if it prevents a start now; `running` is the number of
+    documents being processed, if that is the most. `is_served`: a running worker serves it. `queue`
+    is that of the steps for which the document waits. Of its quota, `rate` is the starts a second,
+    `tokens` the starts possible now, and `max_running` the most documents processed at once.
     """
 
     is_served: bool = True
@@ -63,18 +62,18 @@ class PipelineState(NamedTuple):
         return self.limit is not None or self.running is not None
 
     def opens_in(self, documents: int) -> float:
-        """In how many seconds its rate allows a start behind so many others of it."""
+        """Seconds until its rate allows a start after so many other documents."""
         if self.rate is None:
             return 0.0
         return max(0.0, documents + 1 - self.tokens) / self.rate
 
 
 class QueuePlace(NamedTuple):
-    """As `Place`, with what the rules need.
+    """As `Place`, with the numbers that the rules need.
 
-    `seconds` is the estimated work of all that goes before, `own_seconds` the part of it that is
-    its own customer's. Of `pipeline_documents`, with `pipeline_seconds` of work, the quota of its
-    own pipeline decides. `is_estimate`: so many go before that they were not counted one by one.
+    `seconds` is the estimated work of all documents that go first, `own_seconds` the part of its
+    own customer. `pipeline_documents` and `pipeline_seconds` count those under the same quota.
+    `is_estimate`: there are too many to count one by one.
     """
 
     own_documents: int
@@ -92,14 +91,14 @@ class QueuePlace(NamedTuple):
         """1 for the next one."""
         return self.own_documents + self.other_documents + 1
 
-    def shown(self) -> Place:
-        """The place as operators see it."""
+    def to_place(self) -> Place:
+        """The place with the fields of its JSON, as operators see it."""
         numbers = (self.own_documents, self.other_documents, self.other_customers)
         return Place(*numbers, round(self.seconds, 3), self.most, self.is_estimate)
 
 
 class Forecast(Record, frozen=True):
-    """When a start is expected, and the range in which four of five starts should lie."""
+    """When a start is expected, and the range that contains four of five starts."""
 
     expected: Time
     low: Time
@@ -107,10 +106,10 @@ class Forecast(Record, frozen=True):
 
 
 class Explanation(Record, frozen=True):
-    """Everything there is to say about one document's place.
+    """Why a document has its place.
 
-    `id` is the document's, `position` 1 for the next one; null: it is not in the queue. Without a
-    forecast it does not wait, or nobody can tell.
+    `id` is the document's. `position` is 1 for the next document, and null outside the queue. The
+    forecast is null if the document does not wait, or none is possible.
     """
 
     id: str

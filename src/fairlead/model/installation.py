@@ -1,6 +1,7 @@
-"""`Installation`: what `Fairlead` and `Client` have in common, and what the command line uses.
+"""`Installation`: the interface of `Fairlead` and `Client`, which the command line uses.
 
-Arguments are passed by keyword, ids and names by position. Both return the same records.
+Pass ids and names by position, other arguments by keyword. Both classes return the same records,
+and their docstrings say what the calls promise.
 """
 
 from __future__ import annotations
@@ -36,13 +37,15 @@ NamedSource = Source | tuple[Source, str | None]
 """A source, or a pair of a source and the name of its document."""
 
 
-class Page(Generic[T]):
-    """One page of a listing, newest first. Iteration goes on with all following pages.
+class ListingPage(Generic[T]):
+    """One page of a listing, newest first. Iterating over it fetches all following pages too.
 
     `next` is the cursor of the following page; None: this is the last one.
     """
 
-    def __init__(self, items: list[T], next_: str | None, fetch: Callable[[str], Page[T]]) -> None:
+    def __init__(
+        self, items: list[T], next_: str | None, fetch: Callable[[str], ListingPage[T]]
+    ) -> None:
         self.items = items
         self.next = next_
         self.fetch = fetch
@@ -58,17 +61,22 @@ class Page(Generic[T]):
 Row = TypeVar("Row", Document, Delivery)
 
 
-def page_of(rows: list[Row], limit: int, fetch: Callable[[str], Page[Row]]) -> Page[Row]:
-    """A page of at most `limit` rows, where one more was asked for to see whether it exists."""
+def listing_page(
+    rows: list[Row], limit: int, fetch: Callable[[str], ListingPage[Row]]
+) -> ListingPage[Row]:
+    """A page of at most `limit` rows, from a query for one more, which shows whether it exists."""
     items = rows[:limit]
-    return Page(items, items[-1].id if len(rows) > limit else None, fetch)
+    return ListingPage(items, items[-1].id if len(rows) > limit else None, fetch)
 
 
-class AsyncPage(Generic[T]):
-    """As `Page`, for `async for`."""
+class AsyncListingPage(Generic[T]):
+    """As `ListingPage`, for `async for`."""
 
     def __init__(
-        self, items: list[T], next_: str | None, fetch: Callable[[str], Awaitable[AsyncPage[T]]]
+        self,
+        items: list[T],
+        next_: str | None,
+        fetch: Callable[[str], Awaitable[AsyncListingPage[T]]],
     ) -> None:
         self.items = items
         self.next = next_
@@ -85,7 +93,7 @@ class AsyncPage(Generic[T]):
 
 
 class CustomerGroup(Protocol):
-    """`fairlead customers …`."""
+    """The calls of `customers`: their settings, links, standing and usage."""
 
     def add(self, name: str, /, **settings: Any) -> Customer: ...
     def list(self) -> builtins.list[Customer]: ...
@@ -107,7 +115,7 @@ class CustomerGroup(Protocol):
 
 
 class KeyGroup(Protocol):
-    """`fairlead keys …`."""
+    """The calls of `keys`."""
 
     def add(
         self,
@@ -125,14 +133,14 @@ class KeyGroup(Protocol):
 
 
 class BatchGroup(Protocol):
-    """`fairlead batches …`."""
+    """The calls of `batches`."""
 
     def show(self, id_: str, /) -> Batch: ...
     def cancel(self, id_: str, /) -> Batch: ...
 
 
 class WebhookGroup(Protocol):
-    """`fairlead webhooks …`."""
+    """The calls of `webhooks`."""
 
     def add(
         self, url: str, kinds: Sequence[str] | None = None, *, customer: str | None = None
@@ -152,12 +160,12 @@ class WebhookGroup(Protocol):
     def test(self, id_: str, /) -> Delivery: ...
     def deliveries(
         self, id_: str, /, *, cursor: str | None = None, limit: int = 100
-    ) -> Page[Delivery]: ...
+    ) -> ListingPage[Delivery]: ...
     def retry(self, delivery: str, /) -> Delivery: ...
 
 
 class QueueGroup(Protocol):
-    """The queue as a whole."""
+    """The calls of `queue`: the queue as a whole."""
 
     def fairness(self) -> Fairness: ...
     def overview(self) -> tuple[list[Customer], Fairness]: ...
@@ -237,7 +245,7 @@ class Installation(Protocol):
         batch: str | None = None,
         cursor: str | None = None,
         limit: int = 100,
-    ) -> Page[Document]: ...
+    ) -> ListingPage[Document]: ...
     def text(self, id_: str, /) -> str: ...
     def markdown(self, id_: str, /) -> str: ...
     def result(self, id_: str, /) -> ResultGroup: ...

@@ -13,8 +13,8 @@ class PulledJob(Record, frozen=True):
     """One document for a pulled step.
 
     The `token` is for renewing and ending the job; the claim ends `lease` seconds after the last
-    renewal. `content`, `text`, `markdown` and `data` are paths: the original, and what earlier
-    steps found; null: they found none. `attempt` at this step counts from 1.
+    renewal. `content`, `text`, `markdown` and `data` are paths of the original and of the results
+    of earlier steps; null: there is none. `attempt` at this step counts from 1.
     """
 
     token: str
@@ -36,12 +36,12 @@ class PulledJob(Record, frozen=True):
 
 
 class PulledJobList(Record, frozen=True):
-    """Jobs in the order of the queue; empty: nothing waits."""
+    """Jobs in the order of the queue; empty if no document waits."""
 
     jobs: list[PulledJob]
 
 
 class RenewedJob(Record, frozen=True):
-    """The claim holds for so many seconds from now on."""
+    """The claim holds for `lease` seconds from now on."""
 
     lease: float

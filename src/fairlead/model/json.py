@@ -35,7 +35,7 @@ class Record(msgspec.Struct, frozen=True):
 @cache
 def _time_fields(record: type[msgspec.Struct]) -> tuple[str, ...]:
     fields = structs.fields(record)
-    return tuple(each.name for each in fields if Time in (each.type, *get_args(each.type)))
+    return tuple(field.name for field in fields if Time in (field.type, *get_args(field.type)))
 
 
 @lru_cache
@@ -52,10 +52,10 @@ def _encode(value: Any) -> Any:
     raise NotImplementedError(f"{type(value).__name__} has no JSON")
 
 
-def _decode(wanted: type, value: Any) -> Any:
-    if wanted is Time and isinstance(value, str):
+def _decode(kind: type, value: Any) -> Any:
+    if kind is Time and isinstance(value, str):
         return Time(datetime.fromisoformat(value).timestamp())
-    if wanted is Path and isinstance(value, str):
+    if kind is Path and isinstance(value, str):
         return Path(value)
     raise ValueError(f"expected a time; got {type(value).__name__}")
 
@@ -69,18 +69,18 @@ def to_json(value: Any) -> bytes:
 
 
 def to_dict(record: msgspec.Struct | dict[str, Any]) -> dict[str, Any]:
-    """A record, or plain data with records in it, as what its JSON would be read as."""
+    """A record, or plain data with records in it, as the plain data of its JSON."""
     plain: dict[str, Any] = msgspec.json.decode(to_json(record))
     return plain
 
 
 def from_json(record: type[T], content: bytes | str) -> T:
-    """The record that the JSON stands for; fields it does not know are ignored."""
+    """The record in a JSON text; unknown fields are ignored."""
     return msgspec.json.decode(content, type=record, dec_hook=_decode)
 
 
 def from_dict(record: type[T], plain: Any) -> T:
-    """The record that plain data stands for: the inverse of `to_dict`."""
+    """The record in plain data: the inverse of `to_dict`."""
     return msgspec.convert(plain, record, dec_hook=_decode)
 
 

@@ -1,4 +1,4 @@
-"""Access keys, `fl_<id>_<secret>`: the secret is shown once, and its SHA-256 is stored."""
+"""API keys, `fl_<id>_<secret>`: shown once, and stored as a SHA-256."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SECRET = re.compile(r"(fl_[0-9a-z]{12}_)[0-9A-Za-z_-]+")
 
 
 class Role(StrEnum):
-    """What a key permits."""
+    """The roles of keys, which decide what they permit."""
 
     CUSTOMER = "customer"
     SERVICE = "service"
@@ -32,7 +32,7 @@ class Role(StrEnum):
 
 
 class KeyOwner(NamedTuple):
-    """Whom a key is made for: a customer, or the holder of another role by its name."""
+    """The owner of a key: a customer, or the holder of another role by its name."""
 
     role: Role
     customer: str | None = None
@@ -46,7 +46,7 @@ def key_owner(
     viewer: str | None = None,
     worker: str | None = None,
 ) -> KeyOwner:
-    """The owner that was named; none: an operator."""
+    """The owner that the arguments name; an operator if they name none."""
     others = {Role.SERVICE: service, Role.VIEWER: viewer, Role.WORKER: worker}
     named = {role: name for role, name in others.items() if name is not None}
     if len(named) + (customer is not None) > 1:
@@ -59,12 +59,12 @@ def key_owner(
 
 
 def link_path(key: str) -> str:
-    """Where the key of a link opens the page of its customer."""
+    """The path of a customer's page with the key of a link."""
     return f"/priority/{key}"
 
 
 def check_days(days: int) -> int:
-    """For how many days a link is valid."""
+    """The days for which a link is valid; UsageError if they are too few or too many."""
     if not 1 <= days <= MOST_DAYS:
         raise UsageError(f"a link is valid for 1 to {MOST_DAYS:,} days; got {days}")
     return days
@@ -73,7 +73,7 @@ def check_days(days: int) -> int:
 class Key(Record, frozen=True):
     """A key, without its secret. `name` is that of a service, a viewer or a worker.
 
-    The role `link` is that of a link to a customer's page, which permits nothing else.
+    A key of the role `link` opens the page of a customer, and permits nothing else.
     """
 
     id: str
@@ -90,12 +90,12 @@ class Key(Record, frozen=True):
         return self.revoked_at is not None
 
     def is_valid(self, now: float) -> bool:
-        """Whether it permits anything: not revoked, and not past its end."""
+        """Whether it is neither revoked nor expired."""
         return not self.is_revoked and (self.expires_at is None or now < self.expires_at)
 
 
 class NewLink(Record, frozen=True):
-    """A new link to a customer's page; this is the only time that its path is shown."""
+    """A new link to a customer's page; only this response has its path."""
 
     path: str
     id: str
@@ -111,7 +111,7 @@ class LoginLink(Record, frozen=True):
 
 
 class NewKey(Record, frozen=True):
-    """A new key; this is the only time that its secret, `key`, is shown."""
+    """A new key; only this response has its secret, `key`."""
 
     key: str
     id: str
@@ -138,7 +138,7 @@ class StoredKey(NamedTuple):
 
 
 class Limits(Record, frozen=True):
-    """What one request may bring; and a customer's caps, where it has some."""
+    """The limits of one request, and the caps of a customer, if it has any."""
 
     max_document_bytes: int
     max_upload_bytes: int
@@ -162,15 +162,15 @@ def id_of(key: str) -> str | None:
 
 
 def without_secrets(text: str) -> str:
-    """The text as it may be shown, should somebody have put a key where its id belongs."""
+    """The text with the secrets of keys removed, for errors about a key in the wrong place."""
     return _SECRET.sub(r"\1...", text)
 
 
 def sha256_of(key: str) -> str:
-    """The stored hash of a key. It has 256 random bits, so a slow hash would add nothing."""
+    """The stored hash of a key. A key has 256 random bits, so a slow hash is not needed."""
     return hashlib.sha256(key.encode()).hexdigest()
 
 
 def matches(key: str, sha256: str) -> bool:
-    """Whether this is the key of that SHA-256, compared in constant time."""
+    """Whether the key has this SHA-256, compared in constant time."""
     return hmac.compare_digest(sha256_of(key), sha256)

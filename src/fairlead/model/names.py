@@ -1,7 +1,4 @@
-"""Names and ids: what may be the name of a customer or document, and how new ids are made.
-
-Names are shown, never used as paths.
-"""
+"""The rules for names of customers and documents, and for new ids. Names are never paths."""
 
 from __future__ import annotations
 
@@ -15,15 +12,15 @@ LONGEST_CUSTOMER = 200
 LONGEST_KEY = 255
 LONGEST_NAME = 255
 LETTERS = "0123456789abcdefghjkmnpqrstvwxyz"
-"""The letters of ids: without i, l, o and u, which are easily mistaken when read out."""
+"""The letters of ids, without i, l, o and u, which are easily mistaken for others."""
 _LETTER_OF_BYTE = LETTERS.encode() * 8
 BIDI_CONTROLS = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
-"""They show the letters of a name in another order, so that an extension can be disguised."""
+"""They reorder the letters of a name on the screen, which can disguise an extension."""
 _PAIRS = [first + second for first in LETTERS for second in LETTERS]
 
 
 def check_customer(name: str, *, slashes: bool = False) -> str:
-    """The name of a customer or account; refuses what is empty, too long, or not printable.
+    """The name of a customer or account; InvalidCustomer if it is not valid.
 
     The names of an installation's customers have no slash, because URLs contain them.
     """
@@ -40,27 +37,28 @@ def check_customer(name: str, *, slashes: bool = False) -> str:
             Message(
                 "a customer's name must not contain control characters, or begin or end "
                 "with a space; got {name}",
-                name=shown(name),
+                name=quoted(name),
             )
         )
     if "/" in name and not slashes:
         raise InvalidCustomer(
             Message(
-                "a customer's name must have no slash, got {name}; choose another", name=shown(name)
+                "a customer's name must have no slash, got {name}; choose another",
+                name=quoted(name),
             )
         )
     return name
 
 
 def check_not_nameless(name: str) -> str:
-    """The name of a document; refuses an empty one, which is not the same as none."""
+    """The name of a document; InvalidName if it is empty, which differs from None."""
     if not name:
         raise InvalidName(Message("a document's name must not be empty; give one, or leave it out"))
     return name
 
 
 def check_name(name: str) -> str:
-    """The document's name; refuses what is empty, too long, a path, or not printable."""
+    """The name of a document; InvalidName if it is empty, too long, a path, or not printable."""
     if len(check_not_nameless(name)) > LONGEST_NAME:
         raise InvalidName(
             Message(
@@ -73,7 +71,7 @@ def check_name(name: str) -> str:
         raise InvalidName(
             Message(
                 "a document's name must not be a path; got {name}; leave out the folders",
-                name=shown(name),
+                name=quoted(name),
             )
         )
     if not is_printable(name):
@@ -81,14 +79,14 @@ def check_name(name: str) -> str:
             Message(
                 "a document's name must not contain control or undecodable characters; "
                 "got {name}; rename it",
-                name=shown(name),
+                name=quoted(name),
             )
         )
     return name
 
 
 def check_idempotency_key(key: str) -> str:
-    """The key; refuses what could not travel in a header."""
+    """The key; UsageError if an HTTP header cannot have it."""
     is_visible = key.isascii() and key.isprintable() and key == key.strip()
     if not is_visible or not 0 < len(key) <= LONGEST_KEY:
         raise UsageError(
@@ -103,7 +101,7 @@ def check_idempotency_key(key: str) -> str:
 
 def is_printable(text: str) -> bool:
     """Whether the text has no control, bidi control, undecodable or line-breaking characters."""
-    if text.isprintable():  # true for nearly every name; false for some that are allowed
+    if text.isprintable():  # fast, and true for nearly every allowed name
         return True
     return not any(
         letter in BIDI_CONTROLS or unicodedata.category(letter) in ("Cc", "Cs", "Zl", "Zp")
@@ -111,15 +109,15 @@ def is_printable(text: str) -> bool:
     )
 
 
-def shown(text: str) -> str:
-    """The text as a message may show it: short, quoted, and in plain letters."""
+def quoted(text: str) -> str:
+    """The text as messages show it: short, quoted, in ASCII."""
     return ascii(text if len(text) <= 60 else text[:57] + "...")
 
 
 def new_id(now: float, randomness: bytes | None = None) -> str:
     """A ULID in lower case, 26 letters: 48 bits of milliseconds, then 80 random bits.
 
-    Ids sort by time, so new ones lie beside each other on disk.
+    Ids sort by time, so new rows are next to each other on disk.
     """
     milliseconds = int(now * 1000)
     random = (randomness or os.urandom(16)).translate(_LETTER_OF_BYTE)
@@ -128,7 +126,7 @@ def new_id(now: float, randomness: bytes | None = None) -> str:
 
 @lru_cache(8)
 def _first_letters(seconds: int) -> str:
-    """The eight letters that all ids of about a second share."""
+    """The first eight letters, which the ids of about one second share."""
     return "".join([_PAIRS[seconds >> shift & 1023] for shift in (30, 20, 10, 0)])
 
 

@@ -1,4 +1,4 @@
-"""What a pipeline does now, for operators."""
+"""The figures of a pipeline, for operators."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fairlead.model.json import Record, Time
 
 
 class PipelineCounts(NamedTuple):
-    """The figures of one pipeline that the store knows; `PipelineFigures` explains them."""
+    """The figures of one pipeline from the store; `PipelineFigures` explains them."""
 
     limit: str | None = None
     max_running: int | None = None
@@ -17,18 +17,18 @@ class PipelineCounts(NamedTuple):
     open_at: float | None = None
     ended: int = 0
     since: float | None = None
-    failures: dict[str, int] = {}  # noqa: RUF012 - a default that nobody changes
+    failures: dict[str, int] = {}  # noqa: RUF012 (a default that nothing changes)
     served: bool = False
 
 
 class PipelineFigures(Record, frozen=True, kw_only=True):
-    """A pipeline: its steps and quota, and what it does now.
+    """A pipeline: its steps, its quota, and its figures.
 
-    `steps` are those of the settings of the process that answers; empty: they do not name it. The
-    steps from a pulled one on wait in a queue of their own, such as `invoices/pull:fields`.
-    `open_at` is when the quota lets the next document start, if it does not now. `ended` are the
-    documents that were done or failed since the time `since`, at most an hour ago; `failures` are
-    those of them that failed, by code. `served`: a worker that runs takes documents from it.
+    `steps` are those of the settings of the responding process; empty if these do not name it. The
+    steps from a pulled one on have a queue of their own, such as `invoices/pull:fields`. `open_at`
+    is when the quota permits the next start, if it does not now. `ended` counts the documents that
+    were done or failed since the time `since`, at most an hour ago; `failures` counts those that
+    failed, by code. `served`: a running worker takes documents from it.
     """
 
     name: str
@@ -45,11 +45,11 @@ class PipelineFigures(Record, frozen=True, kw_only=True):
 
     @property
     def is_stuck(self) -> bool:
-        """Whether documents wait and nobody serves it."""
+        """Whether documents wait and no worker serves it."""
         return self.waiting > 0 and not self.served
 
     def per_minute(self, now: float) -> float | None:
-        """Documents ended a minute lately, over at least one; None: none did."""
+        """Recently ended documents per minute, over at least one minute; None without any."""
         return None if self.since is None else 60 * self.ended / max(60.0, now - self.since)
 
 

@@ -1,4 +1,4 @@
-"""Pipelines: lists of steps with a quota, as the settings name them."""
+"""Pipelines: lists of steps with a quota, from the settings."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ _SECONDS = {"s": 1.0, "min": 60.0, "h": 3600.0}
 _WORD = r"[^\W\d]\w*"
 _FUNCTION = re.compile(rf"({_WORD}(\.{_WORD})*|.+\.py):{_WORD}(\.{_WORD})*")
 PULL = "pull:"
-"""What the references of steps begin with that other programs take over HTTP."""
+"""The prefix of pulled steps, which other programs run over HTTP."""
 _PULLED = re.compile(rf"{PULL}[A-Za-z0-9_-]{{1,64}}")
 _INSTALLED = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 _KEYS = ("steps", "outputs", "limit", "max_running")
 OUTPUTS = ("searchable-pdf", "pages")
-"""Optional files of a result that the built-in step makes."""
+"""The optional files that the built-in step can add to a result."""
 
 
 class Pipeline(NamedTuple):
-    """The steps of a pipeline, the optional files that reading makes, and its quota.
+    """The steps of a pipeline, the optional files of its results, and its quota.
 
-    `limit` is a number of starts in a time, such as 15/s; `max_running` is how many documents may
-    be processed at once. None: any number.
+    `limit` is a number of starts per time, such as 15/s; `max_running` is the most documents
+    processed at once. None: unlimited.
     """
 
     name: str
@@ -54,9 +54,9 @@ class Pipeline(NamedTuple):
 
     @property
     def queues(self) -> tuple[Pipeline, ...]:
-        """Its segments, each under the name of its queue: the steps that run within one claim.
+        """Its queues: each has the steps that run within one claim.
 
-        A pulled step is a segment of its own. The first queue has the name of the pipeline.
+        A pulled step has a queue of its own. The first queue has the name of the pipeline.
         """
         segments: list[tuple[str, ...]] = []
         for step in self.steps:
@@ -69,7 +69,7 @@ class Pipeline(NamedTuple):
         return tuple(self._replace(name=name, steps=steps) for name, steps in named)
 
     def queue_of(self, done: int) -> str:
-        """The queue in which a document waits of which so many steps are done."""
+        """The queue in which a document waits after so many steps are done."""
         for queue in self.queues:
             done -= len(queue.steps)
             if done < 0:
@@ -78,11 +78,11 @@ class Pipeline(NamedTuple):
 
     @property
     def pulled(self) -> str | None:
-        """The name of the step for which programs ask over HTTP; None: workers run this queue."""
+        """The name of the pulled step of this queue; None if workers run it."""
         return self.steps[0].removeprefix(PULL) if is_pulled(self.steps[0]) else None
 
-    def shown(self) -> dict[str, Any]:
-        """As the settings file has it; the name is its key there."""
+    def table(self) -> dict[str, Any]:
+        """The table in the settings file, whose key is the name."""
         others = {"limit": self.limit, "max_running": self.max_running}
         values = {name: value for name, value in others.items() if value is not None}
         outputs = {"outputs": list(self.outputs)} if self.outputs else {}
@@ -92,7 +92,7 @@ class Pipeline(NamedTuple):
 class Room(NamedTuple):
     """Room for documents of some pipelines: free workers, then workers that prefetch.
 
-    No pipelines: it is for those of all.
+    `pipelines` is None for all pipelines.
     """
 
     workers: Sequence[str] = ()
@@ -157,7 +157,7 @@ def _pipeline(name: str, table: Any) -> Pipeline:
 
 
 def check_steps(where: str, steps: Any) -> tuple[str, ...]:
-    """The references of steps; nothing is imported here."""
+    """The checked references of steps; this imports nothing."""
     expected = f'{where}.steps must be a list such as ["read", "invoices:fields"]'
     if isinstance(steps, str) or not isinstance(steps, Sequence) or not steps:
         raise InvalidSetting(f"{expected}; got {steps!r}")
@@ -175,7 +175,7 @@ def check_steps(where: str, steps: Any) -> tuple[str, ...]:
 
 
 def check_outputs(where: str, outputs: Any, steps: Sequence[str]) -> tuple[str, ...]:
-    """The optional files that reading makes, each once."""
+    """The optional files, without duplicates; InvalidSetting for unknown ones."""
     known = ", ".join(f'"{output}"' for output in OUTPUTS)
     is_list = isinstance(outputs, Sequence) and not isinstance(outputs, str)
     if not is_list or any(output not in OUTPUTS for output in outputs):
@@ -186,7 +186,7 @@ def check_outputs(where: str, outputs: Any, steps: Sequence[str]) -> tuple[str, 
 
 
 def _is_step(step: str) -> bool:
-    """A function of a script has the path of the script before the colon."""
+    """Whether a reference has a valid form; that of a script has its path before the colon."""
     if is_pulled(step):
         return _PULLED.fullmatch(step) is not None
     form = _FUNCTION if ":" in step else _INSTALLED

@@ -1,4 +1,4 @@
-"""The result of a document as JSON: what its steps found."""
+"""The result of a document as JSON."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fairlead.model.json import Record
 
 
 class ResultSummary(Record, frozen=True, kw_only=True):
-    """What the steps of a document found; `data` is empty where no step returned any."""
+    """The result of a document; `data` is empty if no step returned any."""
 
     id: str
     kind: str | None
@@ -19,7 +19,7 @@ class ResultSummary(Record, frozen=True, kw_only=True):
 
 
 class Cause(Record, frozen=True):
-    """Why a document failed, or its last attempt did, for operators: a traceback, or a sentence."""
+    """Why a document or its last attempt failed, for operators: a traceback or a sentence."""
 
     id: str
     cause: str | None

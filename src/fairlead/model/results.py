@@ -1,4 +1,4 @@
-"""Results: the contents that steps found, in the store or as blobs, and interim results."""
+"""Results: the contents that steps found, in the store or in blobs, and interim results."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fairlead.model.pipelines import DEFAULT_PIPELINE
 
 
 class Content(Struct, frozen=True):
-    """A text, data or a file. Short ones come along as `content`; others are blobs under `key`."""
+    """A text, data or a file. A short one is in `content`, others are blobs under `key`."""
 
     size: int
     sha256: str
@@ -23,7 +23,7 @@ class Content(Struct, frozen=True):
 
 
 class FoundPart(Struct, frozen=True):
-    """A document inside a document, which is submitted when its document is done."""
+    """A document inside a document, which is submitted when the outer one is done."""
 
     id: str
     name: str
@@ -47,12 +47,12 @@ class FoundPart(Struct, frozen=True):
 
 
 class Interim(Struct, frozen=True):
-    """What the finished steps of a pending document found, so that a retry need not repeat them.
+    """The results of the finished steps of a pending document, so that a retry skips them.
 
-    `steps` is the list of which so many are `done`. `attempts` at the next step have failed;
-    `waited` is for how many seconds it asked to be called again later. `settled` counts the claims
-    that ended by such a decision. `seconds` is the work of all finished steps. `cause` is why the
-    last attempt failed, for operators.
+    Of the `steps`, so many are `done`. `attempts` is the number of failed attempts at the next
+    step, `waited` the seconds for which it asked to be called later, and `settled` the number of
+    claims that ended by such a request. `seconds` is the work of all finished steps. `cause` is why
+    the last attempt failed, for operators.
     """
 
     steps: tuple[str, ...]
@@ -72,18 +72,20 @@ class Interim(Struct, frozen=True):
 
     @property
     def step(self) -> str | None:
-        """The next one; None: all have ended."""
+        """The next step; None if all have ended."""
         return self.steps[self.done] if self.done < len(self.steps) else None
 
     @property
     def keys(self) -> list[str]:
-        """Of its blobs."""
+        """The keys of its blobs."""
         contents = (self.text, self.markdown, self.data, *self.files)
-        return [each.key for each in contents if each is not None and each.key is not None]
+        return [
+            content.key for content in contents if content is not None and content.key is not None
+        ]
 
     @property
     def part_keys(self) -> list[str]:
-        """Of the blobs of its parts, which are among those of the documents."""
+        """The keys of the blobs of its parts, which are stored among those of documents."""
         return [part.id for part in self.parts if part.content is None]
 
 

@@ -1,6 +1,6 @@
-"""A look at the first bytes of a document: its shape, and its pages where they tell.
+"""Guesses the shape and pages of a document from its first bytes, to estimate its cost.
 
-Nothing is parsed and nothing is promised: the look only serves to guess what the work will cost.
+It parses nothing, and may be wrong.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ _MARKUP = re.compile(rb"\s{0,200}(?:<!doctype html|<html|<head|<body|<\?xml)", r
 
 
 def look(head: bytes) -> Sniff:
-    """What the first bytes tell."""
+    """The shape and pages that the first bytes suggest."""
     shape = _shape(head)
-    found = _PAGES.search(head) if shape == "pdf" else None
-    return Sniff(shape, int(found[1]) if found else None)
+    match = _PAGES.search(head) if shape == "pdf" else None
+    return Sniff(shape, int(match[1]) if match else None)
 
 
 def _shape(head: bytes) -> str:

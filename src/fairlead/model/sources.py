@@ -1,4 +1,4 @@
-"""What is given to be submitted, here or to a server: a path, bytes, an open file, or JSON."""
+"""Sources: a document to submit as a path, bytes, an open file, or JSON."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ JSONSource = dict[str, Any] | list[Any]
 Source = str | Path | bytes | BinaryIO | JSONSource
 """A document to submit: a path, its bytes, a file open for reading bytes, or data for JSON."""
 JSON_NAME = "document.json"
-"""The name of a document that was given as data."""
+"""The default name of a document made from a dict or list."""
 
 
 def json_bytes(source: JSONSource) -> bytes:
-    """The data as a JSON document."""
+    """A dict or list as a JSON document."""
     try:
         return to_json(source)
     except (TypeError, ValueError, OverflowError, RecursionError, NotImplementedError) as error:
@@ -25,7 +25,7 @@ def json_bytes(source: JSONSource) -> bytes:
 
 
 def checked_file(source: object) -> BinaryIO:
-    """The file; types are no help to those who do not check them."""
+    """The file; UsageError if it is not one, as the caller may not check types."""
     if isinstance(source, TextIOBase) or not hasattr(source, "read"):
         raise UsageError(
             "a document is a path, bytes, a dict or list, or a file open for reading bytes, as "
@@ -35,11 +35,11 @@ def checked_file(source: object) -> BinaryIO:
 
 
 def read_piece(file: BinaryIO, most: int) -> bytes:
-    """The next bytes; none at the end. A file that does not wait for them has no end to tell."""
-    found: object = file.read(most)
-    if isinstance(found, bytes | bytearray | memoryview):
-        return bytes(found)
-    if isinstance(found, str):
+    """The next bytes; empty at the end. A non-blocking file is refused, as it hides its end."""
+    piece: object = file.read(most)
+    if isinstance(piece, bytes | bytearray | memoryview):
+        return bytes(piece)
+    if isinstance(piece, str):
         raise UnreadableSource('the document is open as text; open it with mode "rb"')
     raise UnreadableSource(
         "the document has no bytes at the moment, and its file does not wait for them; "

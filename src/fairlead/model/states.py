@@ -1,10 +1,10 @@
 """The states of a document and the actions that lead from one to the next.
 
-submit → WAITING ──claim──→ PROCESSING ──finish──→ DONE
-           ↑  │                │  │ │
-           │  │←─release,retry─┘  │ └──fail──→ FAILED
-           │  └──cancel──→ CANCELLED ←─cancel─┘   │
-           └──────────────again───────────────────┘  (also from CANCELLED and DONE)
+submit → WAITING ────claim────→ PROCESSING ──finish──→ DONE
+           ↑  │                    │  │ │
+           │  │←─release, requeue──┘  │ └──fail──→ FAILED
+           │  └──cancel──→ CANCELLED ←┘ cancel      │
+           └───────────────retry────────────────────┘  (also from CANCELLED and DONE)
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from fairlead.errors import InvalidTransition, Message, UsageError
 
 
 class State(StrEnum):
-    """Where a document is in its life."""
+    """The state of a document."""
 
     WAITING = "waiting"
     PROCESSING = "processing"
@@ -25,12 +25,12 @@ class State(StrEnum):
 
     @property
     def is_pending(self) -> bool:
-        """Waiting or processing: not yet at an end."""
+        """Waiting or processing."""
         return self in (State.WAITING, State.PROCESSING)
 
 
 def state_of(name: State | str) -> State:
-    """The state of this name; refuses a name that none has."""
+    """The state of this name; UsageError if there is none."""
     try:
         return State(name)
     except ValueError:
@@ -38,15 +38,15 @@ def state_of(name: State | str) -> State:
 
 
 class Action(StrEnum):
-    """What can happen to a document after it was submitted."""
+    """An action that changes the state of a document: of the engine, or of a person."""
 
     CLAIM = "claim"
     FINISH = "finish"
     FAIL = "fail"
-    RETRY = "retry"
+    REQUEUE = "requeue"
     RELEASE = "release"
     CANCEL = "cancel"
-    RETRIED = "again"
+    RETRY = "retry"
 
 
 _NEXT = {
@@ -54,12 +54,12 @@ _NEXT = {
     (State.WAITING, Action.CANCEL): State.CANCELLED,
     (State.PROCESSING, Action.FINISH): State.DONE,
     (State.PROCESSING, Action.FAIL): State.FAILED,
-    (State.PROCESSING, Action.RETRY): State.WAITING,
+    (State.PROCESSING, Action.REQUEUE): State.WAITING,
     (State.PROCESSING, Action.RELEASE): State.WAITING,
     (State.PROCESSING, Action.CANCEL): State.CANCELLED,
-    (State.DONE, Action.RETRIED): State.WAITING,
-    (State.FAILED, Action.RETRIED): State.WAITING,
-    (State.CANCELLED, Action.RETRIED): State.WAITING,
+    (State.DONE, Action.RETRY): State.WAITING,
+    (State.FAILED, Action.RETRY): State.WAITING,
+    (State.CANCELLED, Action.RETRY): State.WAITING,
 }
 
 
@@ -67,12 +67,12 @@ REFUSALS = {
     Action.CLAIM: "a document that is {state} cannot be claimed",
     Action.FINISH: "a document that is {state} cannot be finished",
     Action.FAIL: "a document that is {state} cannot be failed",
-    Action.RETRY: "a document that is {state} cannot be tried again",
+    Action.REQUEUE: "a document that is {state} cannot be tried again",
     Action.RELEASE: "a document that is {state} cannot be released",
     Action.CANCEL: "a document that is {state} cannot be cancelled",
-    Action.RETRIED: "a document that is {state} cannot be retried",
+    Action.RETRY: "a document that is {state} cannot be retried",
 }
-"""What is said of an action that the state does not allow."""
+"""The error for an action that the state does not allow."""
 
 
 def allows(state: State, action: Action) -> bool:
@@ -80,7 +80,7 @@ def allows(state: State, action: Action) -> bool:
 
 
 def after(state: State, action: Action) -> State:
-    """The state that the action leads to; refuses an action that the state does not allow."""
+    """The state after the action; InvalidTransition if the state does not allow it."""
     try:
         return _NEXT[state, action]
     except KeyError:

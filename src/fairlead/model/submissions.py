@@ -1,4 +1,4 @@
-"""What a caller says about the documents that it submits, checked once for all entrances."""
+"""The options of a submission, checked in one place for Python, HTTP and the command line."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ import msgspec
 
 from fairlead.errors import InvalidField, Message, Refused, UsageError
 from fairlead.model.json import rfc3339
-from fairlead.model.names import is_printable, shown
+from fairlead.model.names import is_printable, quoted
 from fairlead.model.pipelines import DEFAULT_PIPELINE, is_pipeline_name
 
 LONGEST_REFERENCE = 200
 MOST_METADATA_BYTES = 4096
 LONGEST_DELAY = 10 * 365 * 86_400
-"""Seconds; a later start is a mistake."""
+"""Seconds; a later start is probably a mistake."""
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _DURATION = re.compile(r"([0-9]{1,9})([smhd])")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _TRUTH = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 _LONGEST_INDEXED = 100
-"""Characters of a key or value that the index holds as they are; of longer ones, a hash."""
+"""The index has longer keys and values as hashes."""
 
 Moment = datetime | timedelta | float | str
-"""The earliest start: a time, or a delay (a number is one, in seconds)."""
+"""A time or a delay; a number is a delay in seconds."""
 
 
 class NotBefore(NamedTuple):
@@ -39,16 +39,16 @@ class NotBefore(NamedTuple):
     is_delay: bool = False
 
     def time(self, now: float) -> float:
-        """The time that it stands for, for a document that is accepted now."""
+        """The time for a document that is accepted now."""
         return now + self.seconds if self.is_delay else self.seconds
 
     def text(self) -> str:
-        """As requests have it."""
+        """The text in a request."""
         return str(self.seconds) if self.is_delay else rfc3339(self.seconds)
 
 
 class SubmissionOptions(NamedTuple):
-    """What holds for all documents of one submission."""
+    """The options of all documents of one submission."""
 
     urgent: bool = False
     password: str | None = None
@@ -70,7 +70,7 @@ def submission_options(
     reference: str | None = None,
     not_before: Moment | None = None,
 ) -> SubmissionOptions:
-    """The options; refuses those that are not valid."""
+    """The options; InvalidField if one is not valid."""
     return SubmissionOptions(
         urgent,
         password,
@@ -82,7 +82,7 @@ def submission_options(
 
 
 def document_changes(changes: Mapping[str, Any]) -> dict[str, Any]:
-    """What is to be changed of a document; refuses other names, and values that are not valid."""
+    """The checked changes of a document; UsageError for other fields, or without any."""
     unknown = changes.keys() - {"urgent", "metadata", "reference"}
     if unknown or not changes:
         raise UsageError("of a document, urgent, metadata and reference can be changed; name one")
@@ -97,7 +97,7 @@ def document_changes(changes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def form_fields(options: SubmissionOptions) -> dict[str, str]:
-    """The options as a request has them; those that say nothing are left out."""
+    """The options as the fields of a request; defaults are left out."""
     fields = {
         "urgent": "true" if options.urgent else None,
         "password": options.password,
@@ -110,7 +110,7 @@ def form_fields(options: SubmissionOptions) -> dict[str, str]:
 
 
 def options_from(fields: Mapping[str, str]) -> SubmissionOptions:
-    """The options in the fields of a request; refuses those that are not valid."""
+    """The options in the fields of a request; InvalidField if one is not valid."""
     if not fields:
         return DEFAULT_OPTIONS
     return submission_options(
@@ -134,24 +134,24 @@ def check_pipeline(name: str) -> str:
     """The name of a pipeline: letters, digits, - and _."""
     if not is_pipeline_name(name):
         raise InvalidField(
-            f"a pipeline's name has 1 to 64 letters, digits, - and _; got {shown(name)}"
+            f"a pipeline's name has 1 to 64 letters, digits, - and _; got {quoted(name)}"
         )
     return name
 
 
-def check_reference(reference: str, what: str = "a reference") -> str:
-    """The caller's own id of a document, or another name of its choice."""
+def check_reference(reference: str, name: str = "a reference") -> str:
+    """The caller's own id of a document, or another text with the same rules."""
     is_clean = reference == reference.strip() and is_printable(reference)
     if not is_clean or not 0 < len(reference) <= LONGEST_REFERENCE:
         raise InvalidField(
-            f"{what} must have 1 to {LONGEST_REFERENCE} printable characters, and must not "
-            f"begin or end with a space; got {shown(reference)}"
+            f"{name} must have 1 to {LONGEST_REFERENCE} printable characters, and must not "
+            f"begin or end with a space; got {quoted(reference)}"
         )
     return reference
 
 
 def check_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """The metadata as its JSON is read: an object of at most 4 kB."""
+    """The metadata as plain data of its JSON, an object of at most 4 kB."""
     try:
         content = msgspec.json.encode(metadata)
         plain = msgspec.json.decode(content)
@@ -180,7 +180,7 @@ def _checked_object(plain: Any, size: int) -> dict[str, Any]:
 
 
 def moment(value: Moment, name: str = "not_before") -> NotBefore:
-    """A time that is still to come.
+    """A time or delay; InvalidField if it is not valid.
 
     A text is a time in RFC 3339, a date, which begins at midnight UTC, a number of seconds, or a
     duration such as 90d, 12h, 30m or 45s.
@@ -219,7 +219,7 @@ def _moment_in(text: str, name: str) -> datetime | float:
 def _invalid_moment(text: str, name: str) -> InvalidField:
     return InvalidField(
         f"{name} is a time with its zone, such as 2026-01-31T12:00:00Z, a date, a delay in seconds "
-        f"or one such as 90d or 12h; got {shown(text)}"
+        f"or one such as 90d or 12h; got {quoted(text)}"
     )
 
 
@@ -227,12 +227,12 @@ def _invalid_moment(text: str, name: str) -> InvalidField:
 
 
 def metadata_query(metadata: Mapping[str, Any]) -> dict[str, str]:
-    """What to ask for: the JSON text of each value, a string without its quotes."""
+    """The metadata of a query: the JSON text of each value, a string without its quotes."""
     return {key: _text(value) for key, value in metadata.items()}
 
 
 def index_terms(metadata: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Keys and values by which a document is found: strings, numbers and booleans."""
+    """The keys and values in the index: strings, numbers and booleans."""
     return [
         index_term(key, _text(value))
         for key, value in metadata.items()
@@ -245,12 +245,12 @@ def _text(value: Any) -> str:
 
 
 def index_term(key: str, value: str) -> tuple[str, str]:
-    """A key and a value's JSON text without quotes, as the index holds them."""
+    """A key and a value's JSON text without quotes, as the index has them."""
     return _indexed(key), _indexed(value)
 
 
 def _indexed(text: str) -> str:
-    """Long texts as their hash, as databases bound what an index holds; NUL is not in any."""
+    """Long texts as hashes, as databases limit the length of index rows; also texts with NUL."""
     if len(text) <= _LONGEST_INDEXED and "\0" not in text:
         return text
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"

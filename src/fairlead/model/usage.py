@@ -1,4 +1,4 @@
-"""Usage per customer and day, and where a customer stands."""
+"""Usage per customer and day, and the standing of a customer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Date = Annotated[str, Meta(extra_json_schema={"format": "date"})]
 
 
 class UsageRow(NamedTuple):
-    """What one transaction used of a customer's day, or several of them together."""
+    """The usage of a customer on a day by one transaction, or by several."""
 
     customer: int
     day: int
@@ -34,9 +34,9 @@ class UsageRow(NamedTuple):
 
 
 class Usage(Record, frozen=True):
-    """What a customer used in a day, UTC. No customer: it was deleted.
+    """The usage of a customer on a day, UTC. `customer` is null if it was deleted.
 
-    Documents and bytes count when they are accepted; pages, seconds and failures when work ends.
+    Documents and bytes count at acceptance; pages, seconds and failures when processing ends.
     """
 
     customer: str | None
@@ -56,13 +56,13 @@ class UsageList(Record, frozen=True):
 
 
 class CustomerStanding(Record, frozen=True, kw_only=True):
-    """Where a customer stands: its count, what its next document would get, and what is pending.
+    """The standing of a customer: its count, its next priority, and its pending documents.
 
     `count` is that of its last document, or 0 after a reset; under fair, that of the next one.
-    `resets_at` is when the count is back at zero, if no document arrives; null: it is. By
-    `expected_end` all that is pending should have ended; null: nothing is, or nobody works on it.
+    `resets_at` is when the count returns to 0, if no document arrives; null: it is 0. All pending
+    documents should have ended by `expected_end`; null: there are none, or no worker serves them.
     `usage` is that of today. `blocked` is the reason why new documents are refused; null: they are
-    not.
+    accepted.
     """
 
     customer: str
@@ -78,10 +78,9 @@ class CustomerStanding(Record, frozen=True, kw_only=True):
 
 
 class Me(Record, frozen=True):
-    """Whose a key is, and what one request may bring. `name` is the customer's.
+    """The owner of a key, and the limits of one request. `name` is the owner's.
 
-    A customer's key also shows where the customer stands, as `CustomerStanding` does; of other
-    keys these fields are left out.
+    For a customer's key, the fields of `CustomerStanding` follow; other keys lack them.
     """
 
     role: str

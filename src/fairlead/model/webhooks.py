@@ -1,4 +1,4 @@
-"""Webhooks: who is told of what, how often it is tried, and when a receiver is given up."""
+"""Webhooks and their deliveries: events, delays between attempts, and failing receivers."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ KINDS = {
     EventKind.RETRIED: "document.again",
     EventKind.BATCH_DONE: "batch.done",
 }
-"""The events that a webhook may ask for, by the names that receivers see."""
+"""The kinds of events that webhooks deliver, with the names that receivers see."""
 DEFAULT_KINDS = ("document.done", "document.failed", "document.cancelled", "batch.done")
 
 MOST_OF_A_CUSTOMER = 20
 MOST_CHARACTERS = 500
-"""Of a receiver's answer, what is kept."""
+"""Characters of a receiver's response that are stored."""
 LEASE = 60.0
-"""Seconds for which an attempt is held; longer than any attempt may take."""
+"""Seconds for which an attempt is claimed; longer than any attempt may take."""
 LASTING = 86_400.0
-"""Seconds of nothing but failure after which a receiver is given up."""
+"""A webhook whose attempts all failed for so many seconds is disabled."""
 
 DELAYS = (5.0, 300.0, 1800.0, 7200.0, 18_000.0, 36_000.0, 36_000.0)
 """Seconds between one attempt and the next: eight attempts in some 28 hours."""
@@ -36,15 +36,15 @@ _GONE = 410
 
 
 class Status(StrEnum):
-    """Where a delivery is."""
+    """The status of a delivery."""
 
     PENDING = "pending"
     DELIVERED = "delivered"
     FAILED = "failed"
 
 
-class NewWebhook(NamedTuple):
-    """A webhook that asks to be kept. The secret signs every delivery, so it is kept as it is."""
+class WebhookRecord(NamedTuple):
+    """A webhook as it is stored. The secret signs each delivery, so it is in plain text."""
 
     id: str
     customer: str | None
@@ -54,9 +54,9 @@ class NewWebhook(NamedTuple):
 
 
 class Webhook(Record, frozen=True):
-    """Where somebody is told. `kinds` are the names of the events it asked for.
+    """A URL that gets events, and the kinds of these events.
 
-    No customer: it is told of the documents of all customers.
+    Without a customer, it gets the events of all customers.
     """
 
     id: str
@@ -70,7 +70,7 @@ class Webhook(Record, frozen=True):
 
 
 class WebhookWithSecret(Webhook, frozen=True, kw_only=True):
-    """A new webhook; the secret is shown this once."""
+    """A new webhook; only this response has its secret."""
 
     secret: str
 
@@ -82,7 +82,7 @@ class Webhooks(Record, frozen=True):
 
 
 class Delivery(Record, frozen=True):
-    """One thing to tell one receiver. `code`, `answer` and `error` are of the last attempt.
+    """One message to a webhook. `code`, `answer` and `error` are those of the last attempt.
 
     `next_at` is when the next attempt is due; null: there is none.
     """
@@ -109,9 +109,9 @@ class Deliveries(Record, frozen=True):
 
 
 class Sending(NamedTuple):
-    """One attempt at a delivery: all that is needed to make it. An old fence changes nothing.
+    """One claimed attempt at a delivery. Finishing it with an old fence changes nothing.
 
-    `customer` is empty where the webhook is told of all customers.
+    `customer` is empty if the webhook gets the events of all customers.
     """
 
     id: str
@@ -124,7 +124,7 @@ class Sending(NamedTuple):
 
 
 class WebhookResponse(NamedTuple):
-    """What an attempt came to: a status code, or the reason why there is none."""
+    """The outcome of an attempt: a status code, or the reason why there is none."""
 
     code: int | None
     text: str = ""
@@ -136,30 +136,30 @@ class WebhookResponse(NamedTuple):
 
     @property
     def is_gone(self) -> bool:
-        """Whether the receiver asks never to be told again."""
+        """Whether the receiver asks for no further deliveries."""
         return self.code == _GONE
 
 
 def check_kinds(kinds: Iterable[str]) -> tuple[str, ...]:
-    """The kinds, each once; refuses names that are none."""
-    wanted = tuple(dict.fromkeys(kinds))
+    """The kinds, without duplicates; InvalidWebhook for unknown ones."""
+    unique = tuple(dict.fromkeys(kinds))
     known = tuple(KINDS.values())
-    if not wanted or any(each not in known for each in wanted):
+    if not unique or any(kind not in known for kind in unique):
         raise InvalidWebhook(
             Message(
                 "kinds of a webhook must be one or more of {known}; got {wanted}",
                 known=", ".join(known),
-                wanted=repr(list(wanted)),
+                wanted=repr(list(unique)),
             )
         )
-    return wanted
+    return unique
 
 
 def next_delay(attempts: int, jitter: float) -> float | None:
-    """Seconds until the next attempt after so many; None: no further one.
+    """Seconds until the next attempt after so many; None: there is no further one.
 
-    `jitter` is a number from 0 to 1 by lot: it keeps receivers that came back from being met by
-    all deliveries at once.
+    `jitter` is a random number from 0 to 1. It prevents that all deliveries reach a recovered
+    receiver at once.
     """
     if attempts < 1:
         raise ValueError(f"expected 1 attempt or more; got {attempts}")
@@ -169,5 +169,5 @@ def next_delay(attempts: int, jitter: float) -> float | None:
 
 
 def is_given_up(failing_since: float | None, *, now: float) -> bool:
-    """Whether a receiver that let a delivery fail for good has failed long enough."""
+    """Whether the webhook of a failing receiver is to be disabled."""
     return failing_since is not None and now - failing_since >= LASTING

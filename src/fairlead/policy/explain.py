@@ -230,7 +230,7 @@ def explain(
         document.id,
         tuple(reasons),
         position=place.position if place else None,
-        ahead=place.shown() if place else None,
+        ahead=place.to_place() if place else None,
         forecast=wait.at(now) if wait else None,
     )
 

@@ -15,6 +15,7 @@ from fairlead.model.customers import CustomerSettings
 from fairlead.model.documents import Event, EventKind
 from fairlead.model.keys import Role, StoredKey, id_of, matches
 from fairlead.model.names import check_customer
+from fairlead.server.headers import header_list
 from fairlead.server.problems import Problem
 from fairlead.server.roles import check_role
 from fairlead.server.sessions import Sessions
@@ -78,13 +79,12 @@ class Authenticator:
         known: Caller | None = request.scope.get(_CALLER)
         if known is not None:
             return known
-        headers = request.headers.getlist("authorization")
-        if len(headers) > 1:  # a proxy may have checked another one than this server would
-            raise no_valid_key()
-        if not headers:
+        # Two keys are none, joined: a proxy may have checked another one than this server would.
+        authorization = header_list(request.scope["headers"], b"authorization")
+        if authorization is None:
             caller = await self._session(request)
         else:
-            scheme, _, key = headers[0].partition(" ")
+            scheme, _, key = authorization.partition(" ")
             caller = await self._holder(key) if scheme.lower() == "bearer" else None
         if caller is None:
             raise no_valid_key()

@@ -1,78 +1,47 @@
-"""What uvicorn does not have for httptools: limits on connections and headers, joined writes."""
+"""Limits that uvicorn does not have for httptools: connections, headers, time between pieces."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any, cast
+from collections.abc import Callable
+from typing import Any
 
 from starlette.types import Scope
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 MAX_BYTES_BETWEEN_REQUESTS = 1 << 20
 """Headers of a request, or the rest of a body that was refused. Several reads of the socket."""
-MAX_JOINED_BYTES = 65_536
 _STATE_KEY = "fairlead_connection"
 
 
-class JoinedWrites:
-    """A transport that sends what one turn of the event loop writes with one system call.
-
-    uvicorn writes the headers of a response and its body separately, and the second system call
-    costs a tenth of the CPU of an upload.
-    """
-
-    def __init__(self, transport: asyncio.Transport) -> None:
-        self._transport = transport
-        self._call_soon = asyncio.get_running_loop().call_soon
-        self._pieces: list[bytes] = []
-        self._size = 0
-        self.is_closing = transport.is_closing
-
-    def write(self, data: bytes) -> None:
-        if not self._pieces:
-            self._call_soon(self._flush)
-        self._pieces.append(data)
-        self._size += len(data)
-        if self._size > MAX_JOINED_BYTES:  # the transport then says when to stop writing
-            self._flush()
-
-    def close(self) -> None:
-        self._flush()
-        self._transport.close()
-
-    def _flush(self) -> None:
-        if self._pieces:
-            self._transport.writelines(self._pieces)
-            self._pieces, self._size = [], 0
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._transport, name)
-
-
 class LimitedConnection(asyncio.Protocol):
-    """Passes a connection to uvicorn's protocol, and closes it when headers do not arrive in time.
+    """Passes a connection to uvicorn's protocol, and limits how long a request may take to arrive.
 
     The middleware reports when a request begins and ends. Bytes that arrive in between belong to
-    headers, or to the rest of a body that was refused: both must end within `timeout` seconds.
+    headers, or to the rest of a body that was refused: both must end within `timeout` seconds, else
+    the connection is closed. Within a request, each piece of the body must come within `timeout`
+    seconds. One timer for each connection serves both: one for each piece would cost a
+    twentieth of the CPU of an upload.
     """
 
     def __init__(
         self, timeout: float, most: int, *, app_state: dict[str, Any], **arguments: Any
     ) -> None:
         self._http = HttpToolsProtocol(app_state=app_state | {_STATE_KEY: self}, **arguments)
-        self._timeout = timeout
+        self.timeout = timeout
         self._most = most
         self._loop = asyncio.get_running_loop()
         self._requests = 0
         """Being served; the next one may begin before the task of the one before has ended."""
         self._waiting_since: float | None = None
         self._waiting_bytes = 0
+        self._cancel_request: Callable[[], object] | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self._transport = transport
         self._waiting_since = self._loop.time()
-        self._timer = self._loop.call_later(self._timeout, self._check_time)
-        self._http.connection_made(cast("asyncio.Transport", JoinedWrites(transport)))
+        self._timer = self._loop.call_later(self.timeout, self._check_time)
+        self._http.connection_made(transport)
         # uvicorn's limit_concurrency refuses requests, but keeps connections without one open.
         if len(self._http.connections) > self._most:
             transport.abort()
@@ -105,13 +74,30 @@ class LimitedConnection(asyncio.Protocol):
     def request_ended(self) -> None:
         self._requests -= 1
 
+    def body_awaited(self, cancel_request: Callable[[], object]) -> None:
+        """The request waits for a piece of its body; it is cancelled when none comes in time."""
+        self._cancel_request = cancel_request
+        self._waiting_since = self._loop.time()
+
+    def body_arrived(self) -> None:
+        self._cancel_request = self._waiting_since = None
+
+    @property
+    def is_awaiting_body(self) -> bool:
+        """Whether the request waits for a piece of its body, and has not been cancelled for it."""
+        return self._cancel_request is not None
+
     def _check_time(self) -> None:
         now = self._loop.time()
-        end = self._timeout + (now if self._waiting_since is None else self._waiting_since)
+        end = self.timeout + (now if self._waiting_since is None else self._waiting_since)
         if end <= now:
-            self._transport.abort()
-        else:
-            self._timer = self._loop.call_at(end, self._check_time)
+            if self._cancel_request is None:
+                self._transport.abort()
+                return
+            self._cancel_request()
+            self.body_arrived()
+            end = now + self.timeout
+        self._timer = self._loop.call_at(end, self._check_time)
 
 
 def connection_of(scope: Scope) -> LimitedConnection | None:

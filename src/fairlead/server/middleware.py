@@ -24,7 +24,7 @@ from starlette.types import Message as ASGIMessage
 from fairlead.config.settings import Settings
 from fairlead.errors import FairleadError, Message
 from fairlead.server.auth import REQUEST_CUSTOMER
-from fairlead.server.connection_limits import connection_of
+from fairlead.server.connection_limits import LimitedConnection, connection_of
 from fairlead.server.context import ServerContext
 from fairlead.server.headers import language_of
 from fairlead.server.problems import Problem, not_found, problem_of
@@ -60,7 +60,7 @@ class RequestGuard:
         connection = connection_of(scope)
         if connection is not None:
             connection.request_began()
-        body = _RequestBody(scope["path"], headers, receive, self._context.settings())
+        body = _RequestBody(scope["path"], headers, receive, self._context.settings(), connection)
         request_id = self._request_id(headers)
         REQUEST_ID.set(request_id.decode())
         response = _Response(send, request_id)
@@ -134,12 +134,17 @@ class _RequestBody:
     """The body as it arrives, with a limit of its size and of the time between two pieces."""
 
     def __init__(
-        self, path: str, headers: dict[bytes, bytes], receive: Receive, settings: Settings
+        self,
+        path: str,
+        headers: dict[bytes, bytes],
+        receive: Receive,
+        settings: Settings,
+        connection: LimitedConnection | None,
     ) -> None:
         declared = headers.get(b"content-length", b"0")
         self._receive = receive
         self._limit = _body_limit(path, headers, settings)
-        self._timeout = settings.request_timeout
+        self._connection = connection
         self._declared = int(declared)
         self._size = 0
         self._is_complete = declared == b"0" and b"transfer-encoding" not in headers
@@ -152,18 +157,29 @@ class _RequestBody:
         if self._declared > self._limit:
             raise self._too_large()
         self.is_held_back = False
-        try:
-            async with asyncio.timeout(self._timeout):
-                message = await self._receive()
-        except TimeoutError:
-            seconds = float(self._timeout)
-            text = Message("no part of the body came for {seconds} s", seconds=seconds)
-            raise Problem("too-slow", text) from None
+        message = await self._next_piece()
         self._size += len(message.get("body", b""))
         if self._size > self._limit:
             raise self._too_large()
         self._is_complete = not message.get("more_body", False)
         return message
+
+    async def _next_piece(self) -> ASGIMessage:
+        connection, task = self._connection, asyncio.current_task()
+        if connection is None or task is None:
+            return await self._receive()
+        connection.body_awaited(task.cancel)
+        try:
+            return await self._receive()
+        except asyncio.CancelledError:
+            if connection.is_awaiting_body:  # the server stops
+                raise
+            task.uncancel()
+            seconds = float(connection.timeout)
+            text = Message("no part of the body came for {seconds} s", seconds=seconds)
+            raise Problem("too-slow", text) from None
+        finally:
+            connection.body_arrived()
 
     def _too_large(self) -> Problem:
         limit = self._limit

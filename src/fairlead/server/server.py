@@ -65,12 +65,12 @@ def most_connections() -> int:
     return max(1, resource.getrlimit(resource.RLIMIT_NOFILE)[0] * 3 // 4)
 
 
-def server_config(app: ASGIApp, header_timeout: float) -> uvicorn.Config:
-    """Uvicorn's settings; request headers must arrive within so many seconds."""
+def server_config(app: ASGIApp, timeout: float) -> uvicorn.Config:
+    """Uvicorn's settings; headers, and each piece of a body, must arrive within so many seconds."""
     return uvicorn.Config(
         app,
         http=cast(
-            "type[asyncio.Protocol]", partial(LimitedConnection, header_timeout, most_connections())
+            "type[asyncio.Protocol]", partial(LimitedConnection, timeout, most_connections())
         ),
         loop="none",
         ws="none",

@@ -10,7 +10,7 @@ from typing import Protocol, cast
 from urllib.parse import urlsplit
 
 from fairlead.errors import InvalidSetting, MissingExtra
-from fairlead.model.names import shown
+from fairlead.model.names import quoted
 
 MICRO = 1_000_000
 """Stores count in whole microseconds: no rounding decides whether an interval has passed."""
@@ -56,7 +56,7 @@ def open_counters(url: str, *, name: str = "default", timeout: float = 0.5) -> C
     if module_name is None:
         raise InvalidSetting(
             "counters must be a URL that begins with redis://, postgresql:// or sqlite:///; "
-            f"got one that begins with {shown(str(url)[:12])}"
+            f"got one that begins with {quoted(str(url)[:12])}"
         )
     try:
         module = import_module(f"{__package__}.{module_name}")

@@ -43,7 +43,7 @@ LAST_PRIORITY = 2**31
 LONGEST_FILTER = 1000
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
-_ACTIONS = {"cancel": Action.CANCEL, "retry": Action.RETRIED}
+_ACTIONS = {"cancel": Action.CANCEL, "retry": Action.RETRY}
 
 
 @dataclass(frozen=True)
@@ -211,7 +211,7 @@ def _content(page: Page, id_: str) -> dict[str, Any]:
         "cause": fairlead.cause(id_) if is_operator else None,
         "parts_of": fairlead.documents(parent=id_, limit=PAGE).items,
         "may_cancel": allows(document.state, Action.CANCEL),
-        "may_retry": allows(document.state, Action.RETRIED),
+        "may_retry": allows(document.state, Action.RETRY),
     }
 
 

@@ -65,7 +65,7 @@ async def file(request: Request, document_id: str, name: str) -> Response:
     """A file that a step returned, always as an attachment; a long one supports ranges."""
     context, _, contents = await _contents(request, document_id)
     try:
-        found = contents.found_file(name)
+        found = contents.stored_file(name)
     except UnknownFile as error:
         raise Problem("not-found", customer_text(error), code=error.code) from None
     headers = {

@@ -35,13 +35,15 @@ class _Query(NamedTuple):
     include: tuple[str, ...]
 
     async def portion(self, after: int, limit: int) -> list[UnreadResult]:
-        portion = self.context.fairlead.ends.portion
+        portion = self.context.fairlead.result_reader.portion
         return await self.context.ask(portion, after, limit, self.customer, self.include)
 
     async def line(self, result: UnreadResult) -> bytes:
         """One result as a line of JSON, with only the contents that were asked for."""
         run = self.context.fetch if result.is_remote else self.context.ask
-        ended: EndedDocument = await run(self.context.fairlead.ends.read, result, self.include)
+        ended: EndedDocument = await run(
+            self.context.fairlead.result_reader.read, result, self.include
+        )
         fields = asdict(ended)
         for part in RESULT_PARTS:
             if part not in self.include:

@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from fairlead.app import Fairlead
 from fairlead.errors import Message, UnknownDelivery
-from fairlead.model.installation import Page
+from fairlead.model.installation import ListingPage
 from fairlead.model.webhooks import (
     DEFAULT_KINDS,
     Deliveries,
@@ -140,7 +140,7 @@ async def deliveries(
     context, caller = await authenticated(request)
     fairlead, whose = context.fairlead, caller.customer
 
-    def page() -> Page[Delivery]:
+    def page() -> ListingPage[Delivery]:
         fairlead.webhooks.show(webhook_id, customer=whose)
         if cursor is not None and not _is_cursor(fairlead, webhook_id, cursor):
             raise invalid_cursor()

@@ -12,7 +12,6 @@ ALTER TABLE queue_members SET (fillfactor = 50, autovacuum_vacuum_scale_factor =
 ALTER TABLE queue_entries SET (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02);
 ALTER TABLE customers SET (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02);
 ALTER TABLE documents SET (fillfactor = 70);
-ALTER INDEX contents_pkey SET (fillfactor = 50);  -- results are inserted later beside their originals
 ALTER TABLE queue_events SET (autovacuum_vacuum_scale_factor = 0,
   autovacuum_vacuum_threshold = 1000);
 ALTER TABLE running SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
@@ -26,9 +25,9 @@ AS $$ SELECT nullif(current_setting('fairlead.customer', TRUE), '')::BIGINT $$;
 DO $$
 DECLARE
   guarded TEXT[] := ARRAY[
-    'accounts', 'access_keys', 'batches', 'contents', 'customers', 'delayed', 'deleted',
-    'deliveries', 'documents', 'events', 'idempotency_keys', 'interim', 'metadata_terms', 'running',
-    'retry_slots', 'usage', 'waiting', 'webhooks'];
+    'accounts', 'access_keys', 'batches', 'customers', 'delayed', 'deleted', 'deliveries',
+    'documents', 'events', 'idempotency_keys', 'interim', 'metadata_terms', 'originals', 'results',
+    'running', 'retry_slots', 'usage', 'waiting', 'webhooks'];
   of_document TEXT :=  -- reads one document, however many the customer has
     'EXISTS (SELECT 1 FROM documents d
        WHERE d.seq = document AND d.customer = (SELECT only_customer()))';
@@ -43,7 +42,8 @@ BEGIN
       WHEN 'deliveries' THEN
         'webhook IN (SELECT id FROM webhooks WHERE customer = (SELECT only_customer()))'
       WHEN 'interim' THEN of_document
-      WHEN 'contents' THEN of_document
+      WHEN 'originals' THEN of_document
+      WHEN 'results' THEN of_document
       ELSE 'customer = (SELECT only_customer())'
     END;
     EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', name);

@@ -135,12 +135,12 @@ class SubmissionWriter:
     """Accepts submissions one after the other; `write` makes their rows."""
 
     def __init__(self, tx: Transaction, submissions: Sequence[Submission] = ()) -> None:
-        self._tx = tx
-        self._today = int(tx.now // 86_400)
+        self._tx, self._now, self._is_fair = tx, tx.now, tx.is_fair
+        self._today = int(self._now // 86_400)
         self._customers: dict[str, _Customer] = {}
         self._queues: dict[int, Queue] = {}
         """Under fair, the part of the queue in which each customer is."""
-        self._new_customers = Queue(tx.rules.fair(), tx.rules.lane, QueueState(tx.policy))
+        self._new_customers: Queue | None = None
         self._costs = CostTable(tx.connection)
         self._estimates: dict[CostBucket, float] = {}
         self._accepted: list[_Accepted] = []
@@ -163,7 +163,7 @@ class SubmissionWriter:
         if not customer.id:
             self._add(customer)
         if submission.new_batch is not None:
-            self._new_batches.append((submission.new_batch, customer.id, self._tx.now))
+            self._new_batches.append((submission.new_batch, customer.id, self._now))
         if submission.key is not None:
             key = (submission.key, submission.fingerprint, submission.sender)
             self._keys.append((customer.id, *key, len(self._accepted), len(submission.documents)))
@@ -191,11 +191,11 @@ class SubmissionWriter:
         run(sql("add_batch"), self._new_batches)
         run(sql("insert_document"), [self._row(*each) for each in zip(numbers, accepted)])  # noqa: B905
         originals = [
-            (number, "original", None, None, each.new.content)
+            (number, each.new.content)
             for number, each in zip(numbers, accepted, strict=True)
             if each.new.content is not None
         ]
-        run(sql("insert_content"), originals)
+        run(sql("insert_original"), originals)
         terms = [
             (*term, number, each.customer.id)
             for number, each in zip(numbers, accepted, strict=True)
@@ -238,16 +238,16 @@ class SubmissionWriter:
             *(
                 rows.data_text(new.metadata),
                 new.reference,
-                _not_before(new, self._tx.now),
+                _not_before(new, self._now),
                 new.batch,
             ),
-            *(self._tx.now, place.estimate, new.look.shape, new.look.pages),
+            *(self._now, place.estimate, new.look.shape, new.look.pages),
             *(new.password, *origin),
         )
 
     def _queue_up(self, numbers: Sequence[int]) -> None:
         """The rows of the queue, and an event for each customer and pipeline."""
-        tx, now, deferred = self._tx, self._tx.now, Counter[int]()
+        tx, now, deferred = self._tx, self._now, Counter[int]()
         arrived: dict[tuple[int, str], list[_Arrival]] = defaultdict(list)
         waiting, delayed = [], []
         for number, (customer, new, place, _) in zip(numbers, self._accepted, strict=True):
@@ -284,7 +284,7 @@ class SubmissionWriter:
 
     def _load(self, customers: Iterable[_Customer]) -> None:
         """Read from the queue what the checks need: always under fair, else for pending caps."""
-        needed = [each for each in customers if self._tx.is_fair or each.pending_cap is not None]
+        needed = [each for each in customers if self._is_fair or each.pending_cap is not None]
         if not needed:
             return
         loaded = self._tx.load_queue({each.id for each in needed})
@@ -323,7 +323,7 @@ class SubmissionWriter:
         id_ = add_customer(self._tx, customer.name)
         if id_ is not None:
             customer.id = id_
-            self._queues[id_] = self._new_customers
+            self._queues[id_] = self._queue_of_new_customers()
             return
         # Another process added it meanwhile; its row is locked now.
         values = (self._tx.connection.array([customer.name]),)
@@ -333,6 +333,12 @@ class SubmissionWriter:
         customer.id, customer.counter = known.id, known.counter
         customer.day, customer.day_bytes = known.day, known.day_bytes
         self._load([customer])
+
+    def _queue_of_new_customers(self) -> Queue:
+        if self._new_customers is None:
+            rules = self._tx.rules
+            self._new_customers = Queue(rules.fair(), rules.lane, QueueState(self._tx.policy))
+        return self._new_customers
 
     # --- checks ---
 
@@ -356,9 +362,9 @@ class SubmissionWriter:
         self, customer: _Customer, submission: Submission
     ) -> list[Document] | None:
         """The documents of the idempotency key; None: it is new."""
-        known_key = (customer.id, submission.key)
-        if any(key[:2] == known_key for key in self._keys):
+        if any(key == submission.key for _, key, *_ in self._keys):
             self.write()  # it was used in this very batch
+        known_key = (customer.id, submission.key)
         row = self._tx.connection.execute(sql("find_key"), known_key).fetchone()
         if row is None:
             self._check_sender(customer, submission)
@@ -389,10 +395,10 @@ class SubmissionWriter:
         self, customer: _Customer, news: Sequence[NewDocument], origin: Origin
     ) -> list[Document]:
         """Give each document its count and priority."""
-        documents, now, is_fair = [], self._tx.now, self._tx.is_fair
+        documents, now = [], self._now
         for new in news:
             cost = self._estimate(new)
-            if is_fair:
+            if self._is_fair:
                 place = self._place_by_fair(customer, new, cost)
             else:
                 check = customer.classic.check(customer.counter, now=now)
@@ -407,7 +413,7 @@ class SubmissionWriter:
         return documents
 
     def _place_by_fair(self, customer: _Customer, new: NewDocument, cost: float) -> _Place:
-        now = self._tx.now
+        now = self._now
         if customer.id not in self._queues:
             self._load([customer])
         rule = self._tx.rules.fair(customer.reset_interval, customer.thresholds)

@@ -111,7 +111,8 @@ def delete_document(tx: Transaction, id_: str, check: DocumentCheck | None = Non
         tx.write_events()  # before the deletion, so that webhooks get the document
     run = tx.connection.execute
     run(sql("bury_document"), (document.seq, tx.now))
-    run(sql("delete_contents"), (document.seq,))
+    run(sql("delete_original"), (document.seq,))
+    run(sql("delete_results"), (tx.connection.array([document.seq]),))
     run(sql("delete_metadata_terms"), (document.seq,))
     run(sql("take_retry_slot"), (document.seq,))
     state, priority = run(sql("delete_document"), (document.seq,)).get
@@ -131,7 +132,7 @@ def retry_document(
     document = find_document(tx, id_)
     is_pending = document.state == State.WAITING
     if not is_pending:
-        after(State(document.state), Action.RETRIED)
+        after(State(document.state), Action.RETRY)
         _check_pending_cap(tx, document.customer)
     run_check(tx, id_, check)
     run = tx.connection.execute

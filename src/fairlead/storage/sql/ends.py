@@ -233,7 +233,7 @@ class _EndWriter:
         self._done: list[tuple[Any, ...]] = []
         self._failed: list[tuple[Any, ...]] = []
         self._retry_slots: list[tuple[Any, ...]] = []
-        self._contents: list[tuple[Any, ...]] = []
+        self._texts: list[tuple[Any, ...]] = []
         self._waiting: list[tuple[Any, ...]] = []
         self._delayed: list[tuple[Any, ...]] = []
         self._results: list[tuple[Any, ...]] = []
@@ -252,7 +252,7 @@ class _EndWriter:
         if self._replaced:
             array = self._tx.connection.array(sorted(self._replaced))
             self._tx.connection.execute(sql("delete_results"), (array,))
-        run(sql("insert_content"), self._contents)
+        run(sql("insert_text"), self._texts)
         run(sql("insert_result"), self._results)
         run(sql("put_interim"), self._interim)
         run(sql("set_queue"), self._queues)
@@ -276,10 +276,10 @@ class _EndWriter:
         short = (None, None) if done.short is None else done.short
         if done.text_sha256 is not None:
             text = (done.text_key, done.text_sha256, short[0])
-            self._contents.append((number, "text", *text))
+            self._texts.append((number, "text", *text))
         if done.markdown_sha256 is not None or short[1] is not None:
             markdown = (done.markdown_key, done.markdown_sha256, short[1])
-            self._contents.append((number, "markdown", *markdown))
+            self._texts.append((number, "markdown", *markdown))
         pages = {name: _page_count(done.facts.get(name)) for name in ("pages", "ocr_pages")}
         tx.count_usage(running.customer, **pages, seconds=done.seconds or 0.0)
         files = [("file", file) for file in done.files]

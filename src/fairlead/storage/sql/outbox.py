@@ -14,9 +14,9 @@ from fairlead.model.webhooks import (
     MOST_CHARACTERS,
     MOST_OF_A_CUSTOMER,
     Delivery,
-    NewWebhook,
     Sending,
     Webhook,
+    WebhookRecord,
     WebhookResponse,
     is_given_up,
     next_delay,
@@ -54,7 +54,7 @@ class Outbox:
 
     # --- webhooks ---
 
-    def add(self, new: NewWebhook, *, by: str | None = None) -> Webhook:
+    def add(self, new: WebhookRecord, *, by: str | None = None) -> Webhook:
         """Add a webhook; it gets the events from now on."""
         self._write(lambda tx: _add(tx, new), by=by)
         return self.webhook(new.id)
@@ -148,7 +148,7 @@ class Outbox:
         return self._write(forget)
 
 
-def _add(tx: Transaction, new: NewWebhook) -> None:
+def _add(tx: Transaction, new: WebhookRecord) -> None:
     customer = None if new.customer is None else find_customer(tx, new.customer)
     number: int = tx.connection.execute(sql("count_webhooks"), (customer,)).get
     if number >= MOST_OF_A_CUSTOMER:

@@ -115,28 +115,31 @@ INSERT INTO running (
   charged_tag, inner_charge, inner_tag)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
--- name: insert_content
--- An original or a result.
-INSERT INTO contents (document, role, key, sha256, content) VALUES (?, ?, ?, ?, ?);
+-- name: insert_original
+INSERT INTO originals (document, content) VALUES (?, ?);
+
+-- name: insert_text
+-- The text of a document, plain or as Markdown.
+INSERT INTO results (document, role, key, sha256, content) VALUES (?, ?, ?, ?, ?);
 
 -- name: insert_result
 -- Data or a file of a result.
-INSERT INTO contents (document, role, name, media_type, size, key, sha256, content)
+INSERT INTO results (document, role, name, media_type, size, key, sha256, content)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: results
--- All contents of a document except the original, without their bytes.
-SELECT c.role, c.name, c.media_type, c.size, c.sha256, c.key
-FROM contents c JOIN documents d ON d.seq = c.document
-WHERE d.id = ? AND c.role <> 'original' ORDER BY c.role, c.name;
+-- All results of a document, without their bytes.
+SELECT r.role, r.name, r.media_type, r.size, r.sha256, r.key
+FROM results r JOIN documents d ON d.seq = r.document
+WHERE d.id = ? ORDER BY r.role, r.name;
 
 -- name: result_content
-SELECT content FROM contents
+SELECT content FROM results
 WHERE document = (SELECT seq FROM documents WHERE id = ?) AND role = ? AND name = ?;
 
 -- name: short_data
 -- The data of a document's result; no row if they are a blob.
-SELECT content FROM contents WHERE document = ? AND role = 'data' AND name = '';
+SELECT content FROM results WHERE document = ? AND role = 'data' AND name = '';
 
 -- name: save_interim
 -- Nothing where the claim is not the newest of its document.
@@ -379,7 +382,7 @@ SELECT
   d.seq, d.id, c.name, d.name, d.size, d.sha256, d.depth, d.password,
   d.metadata, d.facts IS NOT NULL,
   (SELECT body FROM interim WHERE document = d.seq),
-  (SELECT content FROM contents WHERE document = d.seq AND role = 'original' AND name = '')
+  (SELECT content FROM originals WHERE document = d.seq)
 FROM documents d JOIN customers c ON c.id = d.customer
 WHERE d.seq IN (SELECT value FROM json_each(?));
 
@@ -389,7 +392,7 @@ SELECT
   d.seq, d.id, c.name, d.name, d.size, d.sha256, d.depth, d.password,
   d.metadata, d.facts IS NOT NULL,
   (SELECT body FROM interim WHERE document = d.seq),
-  (SELECT content FROM contents WHERE document = d.seq AND role = 'original' AND name = ''),
+  (SELECT content FROM originals WHERE document = d.seq),
   r.worker, r.lease, r.pipeline, r.priority, r.submitted_at, r.started_at, r.attempts, r.error
 FROM running r JOIN documents d ON d.seq = r.document JOIN customers c ON c.id = d.customer
 WHERE d.id = ? AND r.lease = ?;
@@ -522,13 +525,13 @@ WHERE seq = ?1 AND state <> 'waiting' RETURNING seq;
 INSERT INTO deleted (seq, id, customer, at) SELECT seq, id, customer, ?2 FROM documents WHERE seq = ?1;
 
 -- name: delete_results
-DELETE FROM contents WHERE role <> 'original' AND document IN (SELECT value FROM json_each(?));
+DELETE FROM results WHERE document IN (SELECT value FROM json_each(?));
 
 -- name: parts_of_document
 SELECT name, sha256 FROM documents WHERE parent = ?;
 
--- name: delete_contents
-DELETE FROM contents WHERE document = ?;
+-- name: delete_original
+DELETE FROM originals WHERE document = ?;
 
 -- name: delete_document
 DELETE FROM documents WHERE seq = ? RETURNING state, priority;
@@ -662,17 +665,16 @@ UPDATE access_keys SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL RETURN
 
 -- --- reads ---
 
--- name: content
-SELECT content FROM contents
-WHERE document = (SELECT seq FROM documents WHERE id = ?) AND role = ? AND name = '';
+-- name: original
+SELECT content FROM originals WHERE document = (SELECT seq FROM documents WHERE id = ?);
 
 -- name: stored_document
 SELECT
   t.key, t.sha256, m.key, m.sha256, (SELECT due FROM delayed WHERE document = d.seq), d.depth,
   coalesce(d.queue, d.pipeline)
 FROM documents d
-  LEFT JOIN contents t ON t.document = d.seq AND t.role = 'text' AND t.name = ''
-  LEFT JOIN contents m ON m.document = d.seq AND m.role = 'markdown' AND m.name = ''
+  LEFT JOIN results t ON t.document = d.seq AND t.role = 'text' AND t.name = ''
+  LEFT JOIN results m ON m.document = d.seq AND m.role = 'markdown' AND m.name = ''
 WHERE d.id = ?;
 
 -- name: tallies
@@ -702,8 +704,11 @@ WHERE (d.state = 'waiting') <> (1 = (
   + (SELECT count(*) FROM running r WHERE r.document = d.seq)));
 
 -- name: misplaced_originals
-SELECT count(*) FROM contents o LEFT JOIN documents d ON d.seq = o.document
-WHERE d.seq IS NULL OR (o.role = 'original' AND d.size <> length(o.content));
+SELECT count(*) FROM originals o LEFT JOIN documents d ON d.seq = o.document
+WHERE d.seq IS NULL OR d.size <> length(o.content);
+
+-- name: misplaced_results
+SELECT count(*) FROM results r LEFT JOIN documents d ON d.seq = r.document WHERE d.seq IS NULL;
 
 -- name: last_event
 SELECT coalesce(max(seq), 0) FROM events;
@@ -726,7 +731,7 @@ ORDER BY e.seq LIMIT ?;
 -- name: results_of
 -- The results of documents, by role.
 SELECT d.id, t.role, t.key, t.sha256, t.content
-FROM documents d JOIN contents t ON t.document = d.seq
+FROM documents d JOIN results t ON t.document = d.seq
 WHERE d.id IN (SELECT value FROM json_each(?)) AND t.name = ''
   AND t.role IN (SELECT value FROM json_each(?));
 
@@ -797,7 +802,7 @@ GROUP BY d.pipeline, d.error ORDER BY d.pipeline, count(*) DESC, d.error;
 SELECT id FROM documents WHERE id IN (SELECT value FROM json_each(?));
 
 -- name: known_texts
-SELECT key FROM contents WHERE key IS NOT NULL AND document IN (
+SELECT key FROM results WHERE key IS NOT NULL AND document IN (
   SELECT seq FROM documents WHERE id IN (SELECT value FROM json_each(?)));
 
 -- name: enabled_webhooks

@@ -431,16 +431,16 @@ def deleted_customer(connection: Connection, id_: str) -> str | None:
 
 def original(connection: Connection, id_: str) -> bytes | None:
     """The bytes of a short document, which the database stores; None: they are a blob."""
-    content: bytes | None = connection.execute(sql("content"), (id_, "original")).get
+    content: bytes | None = connection.execute(sql("original"), (id_,)).get
     return content
 
 
 def short_texts(connection: Connection, id_: str) -> ShortTexts | None:
     """The texts of a document that the database stores; None: they are blobs."""
-    text: bytes | None = connection.execute(sql("content"), (id_, "text")).get
-    if text is None:
-        return None
-    return ShortTexts(text, connection.execute(sql("content"), (id_, "markdown")).get)
+    text = result_content(connection, id_, "text", "")
+    return (
+        None if text is None else ShortTexts(text, result_content(connection, id_, "markdown", ""))
+    )
 
 
 def known_documents(connection: Connection, ids: Iterable[str]) -> set[str]:
@@ -517,4 +517,7 @@ def problems(connection: Connection, rules: Rules) -> list[str]:
     misplaced = connection.execute(sql("misplaced_originals")).get
     if misplaced:
         problems.append(f"{misplaced:,} originals have no document, or another length")
+    misplaced = connection.execute(sql("misplaced_results")).get
+    if misplaced:
+        problems.append(f"{misplaced:,} results have no document")
     return problems

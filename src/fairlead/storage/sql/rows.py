@@ -218,7 +218,8 @@ def data_text(data: Mapping[str, Any]) -> str | None:
 # --- copying a store ---
 
 TABLES = (
-    *("accounts", "customers", "documents", "retry_slots", "deleted", "contents"),
+    *("accounts", "customers", "documents", "retry_slots", "deleted"),
+    *("originals", "results"),
     *("batches", "metadata_terms", "interim"),
     *("idempotency_keys", "waiting", "delayed", "running", "leases", "queue_events"),
     *("queue_members", "queue_entries", "queue_state", "queue_tallies", "queue_costs"),

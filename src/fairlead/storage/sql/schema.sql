@@ -111,9 +111,14 @@ CREATE TABLE deleted (
   at REAL NOT NULL
 ) STRICT;
 
-CREATE TABLE contents (                 -- originals and results: the bytes, or the key of a blob
+CREATE TABLE originals (                -- short ones; long ones are blobs
+  document INTEGER PRIMARY KEY,
+  content BLOB NOT NULL
+) STRICT;
+
+CREATE TABLE results (                  -- the bytes, or the key of a blob
   document INTEGER NOT NULL,
-  role TEXT NOT NULL CHECK (role IN ('original', 'text', 'markdown', 'data', 'file')),
+  role TEXT NOT NULL CHECK (role IN ('text', 'markdown', 'data', 'file')),
   name TEXT NOT NULL DEFAULT '',
   key TEXT,
   sha256 TEXT,
