@@ -459,3 +459,10 @@ class StoreRefused(
 
 class TargetNotEmpty(DataError, code="target-not-empty", title="Target not empty"):
     """The target of a migration already has data."""
+
+
+def error_classes(base: type[FairleadError] = FairleadError) -> Iterator[type[FairleadError]]:
+    """The class and all its subclasses."""
+    yield base
+    for subclass in base.__subclasses__():
+        yield from error_classes(subclass)

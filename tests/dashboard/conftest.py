@@ -32,18 +32,18 @@ def data(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    """A browser; while it is open, this thread has an event loop, so it is not kept for long."""
+    """A browser for one file: while it is open, this thread has an event loop."""
     with browser() as opened:
         yield opened
 
 
 @pytest.fixture
 def page(chromium: Browser) -> Iterator[Page]:
-    """A tab of a browser that knows nobody; an error in its scripts fails the test."""
+    """A tab of a new profile; an error in its scripts fails the test."""
     context = chromium.new_context()
-    made = context.new_page()
+    tab = context.new_page()
     errors: list[str] = []
-    made.on("pageerror", lambda error: errors.append(str(error)))
-    yield made
+    tab.on("pageerror", lambda error: errors.append(str(error)))
+    yield tab
     context.close()
     assert errors == []

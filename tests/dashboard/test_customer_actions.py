@@ -1,4 +1,4 @@
-"""What operators decide about a customer in the dashboard, and what it used."""
+"""Decisions of operators about a customer in the dashboard, and its usage."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def test_operators_block_and_unblock_with_a_reason(tmp_path: Path) -> None:
         browser = server.http(fairlead.keys.add()[0])
         page = await browser.get("/customer", params={"name": "acme"})
         assert "/customer/block?name=acme" in page.text
-        asked = await browser.get("/customer/block", params={"name": "acme"})
-        assert 'name="reason"' in asked.text
+        confirmation = await browser.get("/customer/block", params={"name": "acme"})
+        assert 'name="reason"' in confirmation.text
         form = {"name": "acme", "reason": f" {REASON} "}
         answer = await browser.post("/customer/block", data=form)
         assert answer.status_code == 303
@@ -45,8 +45,8 @@ def test_operators_delete_a_customer(tmp_path: Path) -> None:
         fairlead = server.fairlead
         document = fairlead.submit("hooli", b"one")
         browser = server.http(fairlead.keys.add()[0])
-        asked = text(await browser.get("/customer/delete", params={"name": "hooli"}))
-        assert "cannot be undone" in asked
+        confirmation = text(await browser.get("/customer/delete", params={"name": "hooli"}))
+        assert "cannot be undone" in confirmation
         assert fairlead.document(document.id) == document, "nothing happens before the answer"
         answer = await browser.post("/customer/delete", data={"name": "hooli"})
         page = text(await browser.get(answer.headers["location"]))

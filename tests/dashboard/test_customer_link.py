@@ -1,4 +1,4 @@
-"""Links to a customer's page: one page of one customer, read-only, until their end."""
+"""Links to a customer's page: that page only, read-only, until they expire."""
 
 from __future__ import annotations
 
@@ -277,8 +277,8 @@ def test_operators_make_and_revoke_links_in_the_dashboard(tmp_path: Path) -> Non
     async def ask(site: Site) -> None:
         browser = site.server.http(site.fairlead.keys.add()[0])
         assert "/customer/links?name=acme" in (await browser.get("/customer?name=acme")).text
-        made = await browser.post("/customer/link", data={"name": "acme", "days": "7"})
-        url = text(made).split("http://")[1].split()[0]
+        response = await browser.post("/customer/link", data={"name": "acme", "days": "7"})
+        url = text(response).split("http://")[1].split()[0]
         assert (await site.open("/" + url.partition("/")[2])).status_code == 200
         assert url.rpartition("/")[2] not in (await browser.get("/customer/links?name=acme")).text
         for id_ in [link.id for link in site.fairlead.customers.links("acme")]:

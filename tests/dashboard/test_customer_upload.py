@@ -74,6 +74,7 @@ def test_a_customer_uploads_files_in_the_browser(
     page.goto(f"{server.url}/login")
     page.fill("input[name=key]", server.key("uploader"))
     page.click("main button")
+    expect(page.locator("#upload")).to_be_visible()  # its script runs
     page.set_input_files("#upload input", files)
     expect(page.locator("#upload [role=status]")).to_have_text("Uploaded: 2 of 3")
     expect(page.locator("#upload li")).to_contain_text("empty.txt")

@@ -1,4 +1,4 @@
-"""The dashboard in a real browser: live without reloading, for everybody, and it heals."""
+"""The dashboard in a real browser: live updates, accessibility, and reconnection."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import httpx
 import pytest
 from apikit import Served, served, upload
 from axe_playwright_python.sync_playwright import Axe
-from dashkit import Line, open_page
+from dashkit import TcpProxy, open_page
 from playwright.sync_api import Browser, Dialog, Page, expect
 
 from fairlead import Fairlead
@@ -25,7 +25,7 @@ PATHS = ("/", "/customers", "/documents", "/customer?name=Initech", "/customer/s
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """One server for tests that have a customer of their own each."""
+    """One server; each test has a customer of its own."""
     with served(tmp_path_factory.mktemp("live") / "data", "--workers", "0") as running:
         yield running
 
@@ -36,7 +36,7 @@ def test_a_document_appears_by_itself_within_a_second(page: Page, server: Served
     open_page(page, server, "/documents?customer=swift")
     expect(page.locator("tbody tr")).to_have_count(1)
     page.evaluate("document.body.dataset.untouched = 'yes'")
-    # The best of three: this computer may be busy, the way itself must be quick.
+    # The best of three, as this computer may be busy.
     assert min(milliseconds_until_seen(page, swift, number) for number in range(3)) < 1000
     assert page.locator("body").get_attribute("data-untouched") == "yes"
     expect(page.locator("tbody tr")).to_have_count(4)
@@ -122,20 +122,20 @@ def test_a_line_that_breaks_goes_on_without_a_gap(
     chromium: Browser, server: Served, *, shared: bool
 ) -> None:
     name = f"broken-{shared}"
-    with Line(server.port) as line:
+    with TcpProxy(server.port) as proxy:
         acme = server.customer(name)
         upload(acme, b"first")
         context = chromium.new_context()
         page = context.new_page()
         if not shared:
             page.add_init_script("delete window.SharedWorker")  # the stream is the tab's own
-        page.goto(server.login.replace(server.url, line.url))
-        page.goto(f"{line.url}/documents?customer={name}")
+        page.goto(server.login.replace(server.url, proxy.url))
+        page.goto(f"{proxy.url}/documents?customer={name}")
         expect(page.locator("#link.live")).to_be_visible(timeout=WAIT)
-        line.cut()
+        proxy.cut()
         expect(page.locator("#link.lost")).to_contain_text("connection lost", timeout=WAIT)
         upload(acme, b"second")
-        line.mend()
+        proxy.restore()
         expect(page.locator("#link.live")).to_be_visible(timeout=WAIT)
         expect(page.locator("tbody tr")).to_have_count(2, timeout=WAIT)
         context.close()
@@ -151,7 +151,7 @@ def test_ten_tabs_are_live_at_once_over_one_stream(chromium: Browser, server: Se
     for tab in tabs:
         open_page(tab, server, "/documents?customer=tabs")
     end = time.monotonic() + WAIT / 1000
-    while streams(server) != 1:  # those of pages just left are among them for a moment
+    while streams(server) != 1:  # streams of pages just left end a moment later
         assert time.monotonic() < end, f"{streams(server)} streams for ten tabs"
         tabs[0].wait_for_timeout(50)
     upload(acme, b"second")
@@ -161,10 +161,10 @@ def test_ten_tabs_are_live_at_once_over_one_stream(chromium: Browser, server: Se
 
 
 def streams(server: Served) -> int:
-    """How many streams the server feeds."""
-    found = re.search(r"^fairlead_http_streams (\d+)", server.operator.get("/metrics").text, re.M)
-    assert found is not None
-    return int(found[1])
+    """The number of open streams of the server."""
+    match = re.search(r"^fairlead_http_streams (\d+)", server.operator.get("/metrics").text, re.M)
+    assert match is not None
+    return int(match[1])
 
 
 @pytest.mark.full
@@ -212,14 +212,14 @@ def test_everything_is_reached_by_keyboard(page: Page, full: Served) -> None:
         page.keyboard.press("Tab")
         reached.add(page.evaluate("document.activeElement.outerHTML.slice(0, 200)"))
     for wanted in ('name="text"', 'name="show"', "sort=pending", "/customer?name=Initech"):
-        assert any(wanted in each for each in reached), wanted
+        assert any(wanted in name for name in reached), wanted
 
 
 def test_nothing_runs_and_nothing_breaks_on_hostile_names(page: Page, full: Served) -> None:
-    asked: list[str] = []
+    messages: list[str] = []
 
     def note(dialog: Dialog) -> None:
-        asked.append(dialog.message)
+        messages.append(dialog.message)
         dialog.dismiss()
 
     page.on("dialog", note)
@@ -227,7 +227,7 @@ def test_nothing_runs_and_nothing_breaks_on_hostile_names(page: Page, full: Serv
     expect(page.locator("tbody")).to_contain_text('<script>alert("x")</script>')
     page.locator("tbody th a").first.click()
     expect(page.locator("h1")).to_contain_text('<script>alert("x")</script>')
-    assert asked == []
+    assert messages == []
 
 
 @pytest.mark.full
@@ -256,14 +256,16 @@ def test_pages_are_accessible_in_light_and_dark(
 
 
 def violations(page: Page) -> list[str]:
-    found = []
+    nodes = []
     for scheme in SCHEMES:
         page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
         seen = Axe().run(page).response["violations"]
-        found += [
-            f"{scheme} {each['id']}: {node['html']}" for each in seen for node in each["nodes"]
+        nodes += [
+            f"{scheme} {violation['id']}: {node['html']}"
+            for violation in seen
+            for node in violation["nodes"]
         ]
-    return found
+    return nodes
 
 
 @pytest.mark.full
@@ -286,8 +288,8 @@ def test_a_page_costs_little(page: Page, full: Served) -> None:
     sizes = page.evaluate(
         """() => [...performance.getEntriesByType('resource'),
                  ...performance.getEntriesByType('navigation')]
-             .filter((each) => !each.name.includes('/live'))
-             .reduce((sum, each) => sum + each.encodedBodySize, 0)"""
+             .filter((entry) => !entry.name.includes('/live'))
+             .reduce((sum, entry) => sum + entry.encodedBodySize, 0)"""
     )
     assert sizes < 43_000
 
@@ -315,7 +317,7 @@ def test_a_phone_shows_states_and_a_reader_sees_times_of_the_own_zone(
     assert box is not None
     assert box["x"] + box["width"] <= 390
     open_page(page, server, f"/document/{id_}")
-    time_ = page.locator(".life time").first
+    time_ = page.locator(".history time").first
     expect(time_).to_have_attribute("title", re.compile("UTC$"))
     minutes = [
         re.findall(r"\d+:(\d\d)", text or "")[0]

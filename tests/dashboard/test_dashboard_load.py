@@ -1,4 +1,4 @@
-"""Many customers and changes: the page keeps up, and the server hardly notices."""
+"""Many customers and changes: the page keeps up, at a low cost for the server."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from playwright.sync_api import Browser
 
 
 def test_a_page_with_many_customers_keeps_up(chromium: Browser, tmp_path: Path) -> None:
-    found = measure(300, 20, 2, tmp_path, settle=0, opened=chromium)
-    assert found.changes > 0
-    assert found.frames > 0
-    assert found.delay > 0  # what changed last was seen
+    figures = measure(300, 20, 2, tmp_path, settle=0, opened=chromium)
+    assert figures.changes > 0
+    assert figures.frames > 0
+    assert figures.delay > 0  # the last change was seen
 
 
 @pytest.mark.faults
 def test_a_thousand_customers_and_forty_changes_cost_little(
     chromium: Browser, tmp_path: Path
 ) -> None:
-    found = measure(1000, 40, 20, tmp_path, opened=chromium)
-    assert found.watched < 0.05  # of one core
-    assert found.work < 100  # milliseconds in one go
+    figures = measure(1000, 40, 20, tmp_path, opened=chromium)
+    assert figures.watched < 0.05  # of one core
+    assert figures.work < 100  # milliseconds in one task

@@ -1,4 +1,4 @@
-"""Every page in every language, without scripts: what it shows, to whom, and what it refuses."""
+"""Every page in every language, without scripts: content, permissions and refusals."""
 
 from __future__ import annotations
 
@@ -45,21 +45,21 @@ def paths(browser: httpx.Client) -> Iterator[str]:
         yield f"/documents/{decision}?all=true&text=nothing+has+this"
         yield f"/documents?done={decision}&number=22&left=5"
     for state in ("waiting", "processing", "done", "failed", "cancelled"):
-        found = tree(browser.get(f"/documents?state={state}"))
-        yield str(found.xpath("//tbody//th/a/@href")[0])
+        listing = tree(browser.get(f"/documents?state={state}"))
+        yield str(listing.xpath("//tbody//th/a/@href")[0])
 
 
 @cache
 def foreign(language: str) -> frozenset[str]:
-    """Words of the English texts that the language does not use itself, nor the data."""
+    """Words of the English texts that neither the language nor the data use."""
     ours = " ".join(" ".join(forms) for forms in catalogue(language).values())
     english = " ".join(catalogue(language))
-    known = {each.lower() for each in words(" ".join([ours, OWN_WORDS, *DATA]))}
-    return frozenset(each.lower() for each in words(english)) - known
+    known = {word.lower() for word in words(" ".join([ours, OWN_WORDS, *DATA]))}
+    return frozenset(word.lower() for word in words(english)) - known
 
 
-def words(found: str) -> list[str]:
-    return re.findall(r"[^\W\d_]{2,}", re.sub(r"\{\w+\}", " ", found))
+def words(content: str) -> list[str]:
+    return re.findall(r"[^\W\d_]{2,}", re.sub(r"\{\w+\}", " ", content))
 
 
 @pytest.mark.parametrize("language", LANGUAGES[1:])
@@ -69,10 +69,12 @@ def test_no_page_has_an_untranslated_word(full: Served, language: str) -> None:
     for path in paths(browser):
         page = tree(browser.get(path))
         assert page.get("lang") == language
-        for each in page.xpath("//*[@lang][not(self::html)] | //pre | //code | //script | //time"):
-            each.drop_tree()
-        said = [page.find("body").text_content(), *page.xpath("//@aria-label | //@placeholder")]
-        assert set(words(" ".join(said).lower())) & foreign(language) == set(), path
+        for element in page.xpath(
+            "//*[@lang][not(self::html)] | //pre | //code | //script | //time"
+        ):
+            element.drop_tree()
+        texts = [page.find("body").text_content(), *page.xpath("//@aria-label | //@placeholder")]
+        assert set(words(" ".join(texts).lower())) & foreign(language) == set(), path
         number += 1
     assert number > 20
 
@@ -108,11 +110,11 @@ def test_numbers_are_written_as_the_language_does(full: Served) -> None:
         language: tree(operator(full, language).get(path)).xpath("//*[@data-f='share']/text()")
         for language in ("en", "de")
     }
-    assert any("." in each for each in shares["en"])
-    assert [each.replace(".", ",") for each in shares["en"]] == shares["de"]
+    assert any("." in share for share in shares["en"])
+    assert [share.replace(".", ",") for share in shares["en"]] == shares["de"]
 
 
-# --- what hostile names can do ---
+# --- hostile names ---
 
 
 def test_names_are_escaped_everywhere(full: Served) -> None:
@@ -135,7 +137,7 @@ def test_customers_with_hostile_names_have_pages_and_buttons(data: Path) -> None
         page = tree(browser.get(path))
         assert page.xpath("normalize-space(//h1/text()[1])") == name
         ask = tree(browser.get(page.xpath("//a[contains(@href, '/customer/pause')]/@href")[0]))
-        fields = {each.get("name"): each.get("value") for each in ask.xpath("//main//input")}
+        fields = {field.get("name"): field.get("value") for field in ask.xpath("//main//input")}
         assert browser.post("/customer/pause", data=fields).status_code == 303
         assert server.operator.get("/v1/customers").json()["customers"][0]["paused"] is True
         for path in ("/", "/customers", "/documents"):
@@ -160,7 +162,7 @@ def test_pages_forbid_what_they_do_not_need(full: Served) -> None:
             == []
         )
         links = page.xpath("//@src | //link/@href")
-        assert all(each.startswith("/static/") for each in links)
+        assert all(link.startswith("/static/") for link in links)
 
 
 def test_originals_are_downloads_and_texts_are_no_pages(full: Served) -> None:
@@ -168,8 +170,8 @@ def test_originals_are_downloads_and_texts_are_no_pages(full: Served) -> None:
     page = tree(
         browser.get(tree(browser.get("/documents?state=done")).xpath("//tbody//th/a/@href")[0])
     )
-    for each in page.xpath("//main//a[starts-with(@href, '/v1/')]/@href"):
-        answer = browser.get(each)
+    for link in page.xpath("//main//a[starts-with(@href, '/v1/')]/@href"):
+        answer = browser.get(link)
         assert answer.status_code == 200
         assert answer.headers["x-content-type-options"] == "nosniff"
         disposition = answer.headers.get("content-disposition", "")
@@ -177,7 +179,7 @@ def test_originals_are_downloads_and_texts_are_no_pages(full: Served) -> None:
         assert disposition.startswith("attachment") or is_text
 
 
-# --- coming in and going out ---
+# --- login and logout ---
 
 
 def test_who_is_not_logged_in_is_asked_to(full: Served) -> None:
@@ -208,8 +210,8 @@ def test_a_revoked_key_ends_its_session(data: Path) -> None:
     with served(data, "--workers", "0") as server:
         browser = customer(server, "acme")
         assert browser.get("/").status_code == 200
-        found = server.operator.get("/v1/customers/acme/keys").json()["keys"][0]["id"]
-        server.operator.delete(f"/v1/customers/acme/keys/{found}")
+        key_id = server.operator.get("/v1/customers/acme/keys").json()["keys"][0]["id"]
+        server.operator.delete(f"/v1/customers/acme/keys/{key_id}")
         assert browser.get("/").status_code == 303
 
 
@@ -242,8 +244,8 @@ def test_other_sites_decide_nothing(full: Served, headers: dict[str, str]) -> No
     stranger = client(full)
     key = full.key("Globex")
     assert stranger.post("/login", data={"key": key}, headers=headers).status_code == 403
-    found = full.operator.get("/v1/customers/Globex").json()
-    assert (found["paused"], found["weight"]) == (False, 1.0)
+    customer = full.operator.get("/v1/customers/Globex").json()
+    assert (customer["paused"], customer["weight"]) == (False, 1.0)
 
 
 # --- decisions, without scripts ---
@@ -273,13 +275,13 @@ def test_a_customer_is_paused_resumed_reset_and_set(house: Served) -> None:
         upload(acme, str(number).encode())
 
     def known() -> dict[str, object]:
-        found: dict[str, object] = house.operator.get("/v1/customers/acme").json()
-        return found
+        customer: dict[str, object] = house.operator.get("/v1/customers/acme").json()
+        return customer
 
     for decision in ("pause", "resume", "reset"):
         before = known()
         assert "acme?" in text(browser.get(f"/customer/{decision}?name=acme"))
-        assert known()["paused"] == before["paused"]  # asking changes nothing
+        assert known()["paused"] == before["paused"]  # a confirmation changes nothing
         answer = browser.post(f"/customer/{decision}", data={"name": "acme"})
         assert f"done={decision}" in answer.headers["location"]
         assert "notice" in browser.get(answer.headers["location"]).text
@@ -299,14 +301,14 @@ def test_a_customer_is_paused_resumed_reset_and_set(house: Served) -> None:
         assert answer.status_code == 400
         assert "Nothing was changed" in answer.text
     assert known()["weight"] == 2.5
-    actors = {each["actor"] for each in house.operator.get("/v1/audit").json()["entries"]}
+    actors = {entry["actor"] for entry in house.operator.get("/v1/audit").json()["entries"]}
     assert len(actors - {"first-start", None}) == 1  # the operator's key
 
 
 def fields_of(page: httpx.Response, status: int = 200) -> dict[str, str]:
-    """What a form would send as it is."""
+    """The fields of a form with their present values."""
     inputs = tree(page, status).findall(".//main//input")
-    return {each.get("name", ""): each.get("value", "") for each in inputs}
+    return {field.get("name", ""): field.get("value", "") for field in inputs}
 
 
 def test_an_old_form_changes_only_what_its_user_changed(house: Served) -> None:
@@ -317,15 +319,15 @@ def test_an_old_form_changes_only_what_its_user_changed(house: Served) -> None:
         return browser.post("/customer/set", data=form | changes)
 
     def known() -> tuple[object, ...]:
-        found = house.operator.get("/v1/customers/acme").json()
-        return found["weight"], found["processing_cap"], found["pending_cap"]
+        customer = house.operator.get("/v1/customers/acme").json()
+        return customer["weight"], customer["processing_cap"], customer["pending_cap"]
 
     first, second = (fields_of(browser.get("/customer/set?name=acme")) for _ in range(2))
     saved(first, weight="3", processing_cap="2")
     assert saved(second, pending_cap="7").status_code == 303
     assert known() == (3.0, 2, 7)
     wrong = saved(second, pending_cap="none")
-    saved(fields_of(wrong, 400), pending_cap="8")  # mended, it is still the old form
+    saved(fields_of(wrong, 400), pending_cap="8")  # corrected, it is still the old form
     assert known() == (3.0, 2, 8)
     newest = fields_of(browser.get("/customer/set?name=acme"))
     saved(newest, processing_cap="", weight="")
@@ -336,13 +338,18 @@ def test_all_that_match_are_cancelled_and_retried_together(house: Served) -> Non
     acme, browser = house.customer("acme"), operator(house)
     upload(acme, *(str(number).encode() for number in range(5)))
     upload(house.customer("globex"), b"stays")
-    asked = browser.get("/documents/cancel?all=true&customer=acme")
-    assert "Cancel 5 documents?" in text(asked)
-    fields = [(each.get("name"), each.get("value")) for each in tree(asked).xpath("//main//input")]
+    confirmation = browser.get("/documents/cancel?all=true&customer=acme")
+    assert "Cancel 5 documents?" in text(confirmation)
+    fields = [
+        (field.get("name"), field.get("value"))
+        for field in tree(confirmation).xpath("//main//input")
+    ]
     upload(acme, b"after the question")
     answer = browser.post("/documents/cancel", data=dict(fields))
     assert "5 documents were cancelled." in text(browser.get(answer.headers["location"]))
-    states = [each["state"] for each in house.operator.get("/v1/documents").json()["documents"]]
+    states = [
+        document["state"] for document in house.operator.get("/v1/documents").json()["documents"]
+    ]
     assert sorted(states) == ["cancelled"] * 5 + ["waiting"] * 2
     answer = browser.post("/documents/retry", data={"all": "true", "customer": "acme"})
     assert "5 documents were queued again." in text(browser.get(answer.headers["location"]))
@@ -353,13 +360,15 @@ def test_chosen_ones_are_cancelled_and_others_are_left(house: Served) -> None:
     acme, browser = house.customer("acme"), operator(house)
     ids = [upload(acme, str(number).encode()).json()["id"] for number in range(3)]
     acme.post(f"/v1/documents/{ids[0]}/cancel")
-    asked = browser.get("/documents/cancel", params={"id": ids[:2]})
-    assert "Cancel 1 document?" in text(asked)
+    confirmation = browser.get("/documents/cancel", params={"id": ids[:2]})
+    assert "Cancel 1 document?" in text(confirmation)
     answer = browser.post("/documents/cancel", data={"id": ids[:2]})
     shown = text(browser.get(answer.headers["location"]))
     assert "1 document was cancelled." in shown
     assert "1 was left as it is" in shown
-    states = [each["state"] for each in house.operator.get("/v1/documents").json()["documents"]]
+    states = [
+        document["state"] for document in house.operator.get("/v1/documents").json()["documents"]
+    ]
     assert states == ["waiting", "cancelled", "cancelled"]
 
 
@@ -368,8 +377,10 @@ def test_deciding_about_one_document_leads_back_to_it(house: Served) -> None:
     browser = operator(house)
     page = tree(browser.get(f"/document/{id_}"))
     (link,) = page.xpath("//a[contains(@href, '/documents/cancel')]/@href")
-    asked = tree(browser.get(link))
-    fields = {each.get("name"): each.get("value") for each in asked.xpath("//main//input")}
+    confirmation = tree(browser.get(link))
+    fields = {
+        field.get("name"): field.get("value") for field in confirmation.xpath("//main//input")
+    }
     answer = browser.post("/documents/cancel", data=fields)
     assert answer.headers["location"] == f"/document/{id_}"
     assert "was cancelled" in text(browser.get(answer.headers["location"]))
@@ -382,8 +393,8 @@ def test_customers_are_sorted_and_filtered_by_the_address(full: Served) -> None:
     browser = operator(full)
 
     def names(query: str) -> list[str]:
-        found = tree(browser.get("/customers" + query)).xpath("//tbody/tr/@data-key")
-        return [str(each) for each in found]
+        keys = tree(browser.get("/customers" + query)).xpath("//tbody/tr/@data-key")
+        return [str(key) for key in keys]
 
     assert names("?sort=name") == sorted(names(""), key=str.casefold)
     assert names("?sort=name&down=true") == names("?sort=name")[::-1]
@@ -399,17 +410,17 @@ def test_documents_are_filtered_by_the_address(full: Served) -> None:
 
     def rows(query: str) -> list[str]:
         return [
-            str(each)
-            for each in tree(browser.get("/documents" + query)).xpath("//tbody/tr/@data-key")
+            str(key)
+            for key in tree(browser.get("/documents" + query)).xpath("//tbody/tr/@data-key")
         ]
 
     assert len(rows("")) == 100
     older = tree(browser.get("/documents")).xpath("string(//a[@rel='next']/@href)")
-    following = [str(each) for each in tree(browser.get(older)).xpath("//tbody/tr/@data-key")]
+    following = [str(key) for key in tree(browser.get(older)).xpath("//tbody/tr/@data-key")]
     assert following
     assert set(following).isdisjoint(rows(""))
     failed = full.operator.get("/v1/documents?state=failed&customer=Initech").json()["documents"]
-    assert rows("?customer=Initech&state=failed") == [each["id"] for each in failed]
+    assert rows("?customer=Initech&state=failed") == [document["id"] for document in failed]
     assert rows("?text=SCAN-0001") == rows("?text=scan-0001") != []
     assert browser.get("/documents?state=lost").status_code == 400
     assert browser.get("/documents?priority=x").status_code == 400
@@ -422,7 +433,7 @@ def test_a_customer_sees_its_own_and_nothing_else(full: Served) -> None:
     browser = customer(full, "Globex")
     for path in ("/", "/documents", "/documents?customer=Initech"):
         page = tree(browser.get(path))
-        page.xpath("//footer")[0].drop_tree()  # has the address that was asked for
+        page.xpath("//footer")[0].drop_tree()  # has the requested URL
         shown = page.text_content()
         assert "Globex" in shown
         assert not any(name in shown for name in ("Initech", "Northwind", "Acme"))
@@ -455,7 +466,7 @@ def test_the_life_of_a_document_is_told(full: Served) -> None:
     browser = operator(full)
     path = str(tree(browser.get("/documents?state=done")).xpath("//tbody//th/a/@href")[0])
     page = tree(browser.get(path))
-    kinds = page.xpath("//ol[@class='life']/li/@class")
+    kinds = page.xpath("//ol[@class='history']/li/@class")
     assert [kinds[0], kinds[-1]] == ["submitted", "done"]
     assert "claimed" in kinds
     assert "Invoice 2041" in page.xpath("string(//pre)")
@@ -504,9 +515,9 @@ def test_more_levels_than_nine_are_shown_and_chosen_by_whom_they_concern(data: P
         assert ours.get("/").text.count("9+ ") == 1
         assert many.get("/").text.count("9+ ") == 1
         assert "9+ " not in few.get("/").text
-        asked = tree(ours.get("/documents?priority=151"))
-        assert asked.xpath("//select[@name='priority']/option[@selected]/text()") == ["151"]
-        assert set(asked.xpath("//tbody//*[@data-f='priority']/text()")) == {"151"}
+        listing = tree(ours.get("/documents?priority=151"))
+        assert listing.xpath("//select[@name='priority']/option[@selected]/text()") == ["151"]
+        assert set(listing.xpath("//tbody//*[@data-f='priority']/text()")) == {"151"}
         assert ours.get(f"/documents?priority={2**31 + 1}").status_code == 400
 
 
@@ -533,8 +544,8 @@ def test_a_bulk_retry_keeps_the_filter(house: Served) -> None:
     id_ = upload(acme, b"x").json()["id"]
     nothing = tree(browser.get("/documents/retry", params={"id": id_}))
     assert nothing.findtext(".//h1") == "Nothing to retry"
-    asked = tree(browser.get("/documents/cancel", params={"id": id_, "state": "waiting"}))
-    fields = {each.name: each.value for each in asked.xpath("//main//input")}
+    confirmation = tree(browser.get("/documents/cancel", params={"id": id_, "state": "waiting"}))
+    fields = {field.name: field.value for field in confirmation.xpath("//main//input")}
     assert fields == {"id": id_, "state": "waiting"}
     location = browser.post("/documents/cancel", data=fields).headers["location"]
     assert "state=waiting" in location

@@ -1,4 +1,4 @@
-"""What pages and streams are made from: the last hour, rows, charts, timelines."""
+"""The data of pages and streams: the last hour, rows, charts, timelines."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ from fairlead.server.dashboard.last_hour import (
     staircase,
 )
 from fairlead.server.dashboard.live_view import Changes, LiveMessage, LiveView, Snapshot
-from fairlead.server.dashboard.page import own_path, query
+from fairlead.server.dashboard.page import local_path, query
 from fairlead.server.dashboard.rows import (
     CustomerTableRow,
     document_row,
     filtered_rows,
+    longest_waits,
     short_worker,
     sorted_rows,
-    who_waits,
     work_figures,
 )
 from fairlead.server.dashboard.timeline import attempts, timeline
@@ -82,51 +82,51 @@ def test_sums_are_those_of_the_last_hour(added: list[tuple[int, str, int]]) -> N
     sums.forget(9000)
     first = (9000 - 3600) // 60 * 60
     wanted = {
-        name: sum(amount for at, each, amount in added if each == name and at >= first)
+        name: sum(amount for at, other, amount in added if other == name and at >= first)
         for name in "abc"
     }
-    found = {name: round(sums.by_name.get(name, 0)) for name in "abc"}
-    assert found == wanted
+    amounts = {name: round(sums.by_name.get(name, 0)) for name in "abc"}
+    assert amounts == wanted
 
 
 def test_the_past_knows_who_works_on_what_and_who_waited() -> None:
-    past, id_ = LastHour(), new_id(NOW)
-    past.hear([event(EventKind.SUBMITTED, NOW, id_)])
-    past.hear([event(EventKind.CLAIMED, NOW + 5, id_, attempt=1, worker="host-1:7.1#2")])
-    past.hear([event(EventKind.PROGRESS, NOW + 6, id_, pages_done=3, pages=9)])
-    assert [(each.customer, each.pages_done) for each in past.running.values()] == [("acme", 3)]
-    assert past.waits_of("acme").median == pytest.approx(5, abs=0.01)
-    past.hear([event(EventKind.DONE, NOW + 9, id_, seconds=4.0)])
-    assert past.running == {}
-    assert (sum(past.arrived.values()), sum(past.ended.values())) == (1, 1)
+    last_hour, id_ = LastHour(), new_id(NOW)
+    last_hour.hear([event(EventKind.SUBMITTED, NOW, id_)])
+    last_hour.hear([event(EventKind.CLAIMED, NOW + 5, id_, attempt=1, worker="host-1:7.1#2")])
+    last_hour.hear([event(EventKind.PROGRESS, NOW + 6, id_, pages_done=3, pages=9)])
+    assert [(job.customer, job.pages_done) for job in last_hour.running.values()] == [("acme", 3)]
+    assert last_hour.waits_of("acme").median == pytest.approx(5, abs=0.01)
+    last_hour.hear([event(EventKind.DONE, NOW + 9, id_, seconds=4.0)])
+    assert last_hour.running == {}
+    assert (sum(last_hour.arrived.values()), sum(last_hour.ended.values())) == (1, 1)
 
 
 def test_a_second_attempt_is_no_second_wait() -> None:
-    past, id_ = LastHour(), new_id(NOW)
+    last_hour, id_ = LastHour(), new_id(NOW)
     for attempt in (1, 2):
-        past.hear([event(EventKind.CLAIMED, NOW + attempt, id_, attempt=attempt, worker="w")])
-        past.hear([event(EventKind.REQUEUED, NOW + attempt, id_, error="timeout", delay=2)])
-    assert len(past.waits) == 1
-    assert past.running == {}
+        last_hour.hear([event(EventKind.CLAIMED, NOW + attempt, id_, attempt=attempt, worker="w")])
+        last_hour.hear([event(EventKind.REQUEUED, NOW + attempt, id_, error="timeout", delay=2)])
+    assert len(last_hour.waits) == 1
+    assert last_hour.running == {}
 
 
 @pytest.mark.parametrize("kind", [EventKind.RELEASED, EventKind.RESCUED, EventKind.RETRIED])
 def test_a_first_attempt_after_another_start_is_no_wait(kind: EventKind) -> None:
-    past, id_ = LastHour(), new_id(NOW)
-    past.hear([event(EventKind.CLAIMED, NOW + 1, id_, attempt=1, worker="w")])
-    past.hear([event(kind, NOW + 2, id_)])
-    past.hear([event(EventKind.CLAIMED, NOW + 9000, id_, attempt=1, worker="w")])
-    assert [wait.seconds for wait in past.waits] == [pytest.approx(1, abs=0.01)]
+    last_hour, id_ = LastHour(), new_id(NOW)
+    last_hour.hear([event(EventKind.CLAIMED, NOW + 1, id_, attempt=1, worker="w")])
+    last_hour.hear([event(kind, NOW + 2, id_)])
+    last_hour.hear([event(EventKind.CLAIMED, NOW + 9000, id_, attempt=1, worker="w")])
+    assert [wait.seconds for wait in last_hour.waits] == [pytest.approx(1, abs=0.01)]
 
 
 @pytest.mark.parametrize(
     ("sent", "name"), [(0, "light"), (3, "light"), (4, "medium"), (22, "heavy")]
 )
 def test_classes_are_by_what_was_sent(sent: int, name: str) -> None:
-    past = LastHour()
+    last_hour = LastHour()
     for _ in range(sent):
-        past.hear([event(EventKind.SUBMITTED, NOW, new_id(NOW))])
-    assert past.class_of("acme") == name
+        last_hour.hear([event(EventKind.SUBMITTED, NOW, new_id(NOW))])
+    assert last_hour.class_of("acme") == name
 
 
 @pytest.mark.parametrize(
@@ -148,9 +148,14 @@ def test_what_was_pending_is_computed_back_from_now() -> None:
     samples = pending_before(
         NOW, [Tally("waiting", 9, 1), Tally("done", 1, 1)], changes, priorities.get
     )
-    found = {round(NOW - each.at): (each.pending[0], each.pending[8]) for each in samples}
-    assert len(found) == 360
-    assert (found[3590], found[1200], found[700], found[0]) == ((0, 0), (1, 0), (1, 1), (0, 1))
+    pending = {round(NOW - sample.at): (sample.pending[0], sample.pending[8]) for sample in samples}
+    assert len(pending) == 360
+    assert (pending[3590], pending[1200], pending[700], pending[0]) == (
+        (0, 0),
+        (1, 0),
+        (1, 1),
+        (0, 1),
+    )
 
 
 # --- rows ---
@@ -171,18 +176,18 @@ def test_rows_are_sorted_most_notable_first_and_filtered() -> None:
         row("A"),
         row("c", pending=7, paused=True),
     ]
-    assert [each.name for each in sorted_rows(rows, "pending", reverse=False)] == ["c", "b", "A"]
-    assert [each.name for each in sorted_rows(rows, "name", reverse=False)] == ["A", "b", "c"]
+    assert [row.name for row in sorted_rows(rows, "pending", reverse=False)] == ["c", "b", "A"]
+    assert [row.name for row in sorted_rows(rows, "name", reverse=False)] == ["A", "b", "c"]
     assert sorted_rows(rows, "oldest", reverse=False)[0].name == "b"
-    assert [each.name for each in filtered_rows(rows, "", "paused")] == ["c"]
-    assert [each.name for each in filtered_rows(rows, "a", "all")] == ["A"]
-    assert [each["name"] for each in who_waits(rows)] == ["b"]
+    assert [row.name for row in filtered_rows(rows, "", "paused")] == ["c"]
+    assert [row.name for row in filtered_rows(rows, "a", "all")] == ["A"]
+    assert [row["name"] for row in longest_waits(rows)] == ["b"]
 
 
 def test_who_is_furthest_behind_its_share_is_most_notable() -> None:
     rows = [row("a", behind=-4.0), row("b", behind=3.0, had_lately=1.0), row("c", had_lately=9.0)]
-    assert [each.name for each in sorted_rows(rows, "behind", reverse=False)] == ["b", "c", "a"]
-    assert [each.name for each in sorted_rows(rows, "had", reverse=False)] == ["c", "b", "a"]
+    assert [row.name for row in sorted_rows(rows, "behind", reverse=False)] == ["b", "c", "a"]
+    assert [row.name for row in sorted_rows(rows, "had", reverse=False)] == ["c", "b", "a"]
 
 
 def test_the_work_of_an_account_is_rounded() -> None:
@@ -209,16 +214,18 @@ def test_workers_have_short_names() -> None:
 
 
 def coordinates(chart: Chart) -> list[float]:
-    return [float(each) for shape in chart.shapes for each in re.findall(r"-?[\d.]+", shape.path)]
+    return [
+        float(number) for shape in chart.shapes for number in re.findall(r"-?[\d.]+", shape.path)
+    ]
 
 
 @given(st.lists(st.lists(st.integers(0, 10**6), min_size=9, max_size=9), min_size=2, max_size=30))
 def test_every_chart_stays_in_its_frame(levels: list[list[int]]) -> None:
-    samples = [PendingSample(NOW - 10 * n, tuple(each)) for n, each in enumerate(levels)][::-1]
+    samples = [PendingSample(NOW - 10 * n, tuple(level)) for n, level in enumerate(levels)][::-1]
     chart = pending_chart(samples, NOW)
     assert chart is not None
-    assert all(0 <= each <= chart.width for each in coordinates(chart))
-    assert chart.highest == max(1, *(sum(each) for each in levels))
+    assert all(0 <= coordinate <= chart.width for coordinate in coordinates(chart))
+    assert chart.highest == max(1, *(sum(level) for level in levels))
 
 
 def test_charts_of_nothing_are_none() -> None:
@@ -233,7 +240,7 @@ def test_a_staircase_marks_its_resets() -> None:
     chart = staircase_chart(steps, NOW)
     assert chart is not None
     assert len(chart.resets) == 1
-    assert {each.name for each in chart.shapes} == {"count", "p1"}
+    assert {shape.name for shape in chart.shapes} == {"count", "p1"}
 
 
 @pytest.mark.parametrize(
@@ -257,9 +264,9 @@ def fairlead(tmp_path: Path, clock: list[float]) -> Fairlead:
 
 
 def claim(fairlead: Fairlead) -> Claim:
-    found = fairlead.store.claim("host-1:7.1#2")
-    assert found is not None
-    return found
+    claimed = fairlead.store.claim("host-1:7.1#2")
+    assert claimed is not None
+    return claimed
 
 
 def test_the_life_of_a_document_in_words(fairlead: Fairlead, clock: list[float]) -> None:
@@ -270,18 +277,20 @@ def test_the_life_of_a_document_in_words(fairlead: Fairlead, clock: list[float])
     fairlead.store.finish(first, Failed("damaged", "the file ends"))
     fairlead.retry(document.id, by="key-1")
     events = fairlead.store.events_of(document.id)
-    told = timeline(events, translator("en"), is_operator=True)
-    assert [each.words for each in told] == [
+    entries = timeline(events, translator("en"), is_operator=True)
+    assert [entry.text for entry in entries] == [
         "submitted",
         "attempt 1 started, on host:7#2",
         "failed: damaged",
         "retried",
     ]
-    assert [each.after for each in told][1:3] == [3.0, 2.0]
-    assert told[-1].by == "key-1"
+    assert [entry.after for entry in entries][1:3] == [3.0, 2.0]
+    assert entries[-1].by == "key-1"
     own = timeline(events, translator("de"), is_operator=False)
-    assert (own[1].words, own[-1].by) == ("Versuch begonnen", None)
-    assert [(each.outcome, each.error) for each in attempts(events)] == [("failed", "damaged")]
+    assert (own[1].text, own[-1].by) == ("Versuch begonnen", None)
+    assert [(attempt.outcome, attempt.error) for attempt in attempts(events)] == [
+        ("failed", "damaged")
+    ]
 
 
 def test_steps_of_others_and_later_ones_are_no_failures(
@@ -295,14 +304,14 @@ def test_steps_of_others_and_later_ones_are_no_failures(
     fairlead.store.progress([Progress(moved, 1, 2)])
     fairlead.store.finish(moved, Delayed(60.0, Interim(("read", "pull:fields"), 1)))
     events = fairlead.store.events_of(document.id)
-    told = timeline(events, translator("en"), is_operator=False)
-    assert [(each.kind, each.words) for each in told if each.kind != "claimed"] == [
+    entries = timeline(events, translator("en"), is_operator=False)
+    assert [(entry.kind, entry.text) for entry in entries if entry.kind != "claimed"] == [
         ("submitted", "submitted"),
         ("moved", "moved to the queue default/pull:fields for its next steps"),
         ("progress", "progress: 1 of 2"),
         ("later", "the step asked to be called again in 60 s"),
     ]
-    assert [(each.outcome, each.error) for each in attempts(events)] == [
+    assert [(attempt.outcome, attempt.error) for attempt in attempts(events)] == [
         ("moved", None),
         ("retried", "retry-later"),
     ]
@@ -314,9 +323,9 @@ def test_a_paused_customer_is_not_among_those_who_wait() -> None:
         row("open", pending=1, waiting=1, oldest_at=9.0),
         row("paused", pending=1, waiting=1, oldest_at=5.0, paused=True),
     ]
-    assert [each["name"] for each in who_waits(rows)] == ["open"]
-    assert [each.name for each in filtered_rows(rows, "", "waiting")] == ["open"]
-    assert [each.name for each in sorted_rows(rows, "oldest", reverse=False)] == ["open", "paused"]
+    assert [row["name"] for row in longest_waits(rows)] == ["open"]
+    assert [row.name for row in filtered_rows(rows, "", "waiting")] == ["open"]
+    assert [row.name for row in sorted_rows(rows, "oldest", reverse=False)] == ["open", "paused"]
 
 
 def test_stairs_and_count_agree(fairlead: Fairlead) -> None:
@@ -344,9 +353,9 @@ def test_stairs_are_read_from_documents(fairlead: Fairlead, clock: list[float]) 
     for gap in (0, 1, 1, 2000, 1):
         clock[0] += gap
         fairlead.submit("acme", b"x")
-    found = staircase(fairlead.documents(customer="acme").items)
-    assert [each.count for each in found] == [0, -1, -2, 0, -1]
-    assert [each.is_reset for each in found] == [False, False, False, True, False]
+    steps = staircase(fairlead.documents(customer="acme").items)
+    assert [step.count for step in steps] == [0, -1, -2, 0, -1]
+    assert [step.is_reset for step in steps] == [False, False, False, True, False]
 
 
 def test_the_last_hour_is_learnt_from_the_store(fairlead: Fairlead, clock: list[float]) -> None:
@@ -354,14 +363,14 @@ def test_the_last_hour_is_learnt_from_the_store(fairlead: Fairlead, clock: list[
     clock[0] += 2 * HOUR
     fairlead.submit("acme", b"x")
     fairlead.store.finish(claim(fairlead), DONE)
-    past = read_last_hour(fairlead, fairlead.store.last_event())
-    assert set(past.sent.by_name) == {"acme"}
-    assert sum(past.ended.values()) == 1
-    assert past.samples[-1].pending[0] == 1  # one of the two is still pending
+    last_hour = read_last_hour(fairlead, fairlead.store.last_event())
+    assert set(last_hour.sent.by_name) == {"acme"}
+    assert sum(last_hour.ended.values()) == 1
+    assert last_hour.samples[-1].pending[0] == 1  # one of the two is still pending
 
 
 class Viewed:
-    """A snapshot that is brought up to date with what has happened since the last time."""
+    """A snapshot with an update for the events since the last one."""
 
     def __init__(self, fairlead: Fairlead) -> None:
         self._fairlead = fairlead
@@ -418,10 +427,10 @@ def test_rows_follow_the_policy_in_force(fairlead: Fairlead, policy: str) -> Non
         fairlead.submit("acme", b"x")
     fairlead.queue.use_policy(policy)
     customer = fairlead.store.customer("acme")
-    (found,) = live_view.rows([customer])
+    (row,) = live_view.rows([customer])
     following = fairlead.customers.next_place(customer)
-    assert found.priority == following.priority
-    assert found.count == (-4 if policy == "classic" else following.count)
+    assert row.priority == following.priority
+    assert row.count == (-4 if policy == "classic" else following.count)
 
 
 # --- addresses ---
@@ -431,7 +440,7 @@ def test_rows_follow_the_policy_in_force(fairlead: Fairlead, policy: str) -> Non
     "given_path", ["", "x", "//evil", "/\\evil", "https://evil", "/a\r\nb", "/" * 3000]
 )
 def test_only_addresses_of_ours_are_gone_on_to(given_path: str) -> None:
-    assert own_path(given_path) == "/"
+    assert local_path(given_path) == "/"
 
 
 def test_addresses_leave_out_what_is_empty() -> None:

@@ -1,4 +1,4 @@
-"""The list of documents by pipeline, reference, batch and metadata, and what follows from it."""
+"""The list of documents filtered by pipeline, reference, batch and metadata, and its decisions."""
 
 from __future__ import annotations
 
@@ -86,11 +86,13 @@ def test_all_that_match_are_those_of_the_batch(tmp_path: Path) -> None:
         one, two = fairlead.submit_many("acme", [b"a", b"b"])
         other = fairlead.submit("acme", b"c")
         browser = server.http(fairlead.keys.add()[0])
-        asked = await browser.get("/documents/cancel", params={"all": "true", "batch": one.batch})
-        assert "Cancel 2 documents?" in asked.text
-        assert f'name="batch" value="{one.batch}"' in asked.text
+        confirmation = await browser.get(
+            "/documents/cancel", params={"all": "true", "batch": one.batch}
+        )
+        assert "Cancel 2 documents?" in confirmation.text
+        assert f'name="batch" value="{one.batch}"' in confirmation.text
         await browser.post("/documents/cancel", data={"all": "1", "batch": one.batch})
-        states = [fairlead.document(each.id).state for each in (one, two, other)]
+        states = [fairlead.document(document.id).state for document in (one, two, other)]
         assert states == [State.CANCELLED, State.CANCELLED, State.WAITING]
 
     in_process(tmp_path, decide)

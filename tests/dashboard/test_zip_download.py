@@ -1,4 +1,4 @@
-"""The texts of selected documents come as one zip file; foreign ones are unknown."""
+"""The texts of selected documents as one zip file; documents of others are unknown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A real server process for tests, and words to speak with it."""
+"""A real server process for tests, and functions for requests to it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Process = subprocess.Popen[str] | WarmProcess
 
 
 class Served:
-    """A server that runs, with its address and its keys."""
+    """A running server, with its URL and its keys."""
 
     def __init__(self, data: Path, process: Process) -> None:
         self.data = data
@@ -61,21 +61,21 @@ class Served:
                 self.log.append(line)
                 self._logged.notify_all()
 
-    def wait_until_logged(self, words: str) -> None:
+    def wait_until_logged(self, text: str) -> None:
         with self._logged:
-            assert self._logged.wait_for(
-                lambda: any(words in line for line in self.log), PATIENT
-            ), "".join(self.log)
+            assert self._logged.wait_for(lambda: any(text in line for line in self.log), PATIENT), (
+                "".join(self.log)
+            )
 
     def client(self, key: str | None) -> httpx.Client:
         headers = {} if key is None else {"Authorization": f"Bearer {key}"}
-        made = httpx.Client(base_url=self.url, headers=headers, timeout=PATIENT, trust_env=False)
-        self._clients.append(made)
-        return made
+        client = httpx.Client(base_url=self.url, headers=headers, timeout=PATIENT, trust_env=False)
+        self._clients.append(client)
+        return client
 
     def close(self) -> None:
-        for each in self._clients:
-            each.close()
+        for client in self._clients:
+            client.close()
         self.process.kill()
         self.process.wait()
         self._reader.join()
@@ -90,37 +90,38 @@ class Served:
         return self.client(self.key(name))
 
     def raw(self, content: bytes, *, end: bool = False) -> bytes:
-        """What comes back for these bytes until the connection is closed or an answer is whole."""
-        with socket.create_connection(("127.0.0.1", self.port), PATIENT) as line:
-            line.sendall(content)
+        """The bytes that the server sends back, until it closes or a response is complete."""
+        with socket.create_connection(("127.0.0.1", self.port), PATIENT) as connection:
+            connection.sendall(content)
             if end:
-                line.shutdown(socket.SHUT_WR)
-            return answer_on(line)
+                connection.shutdown(socket.SHUT_WR)
+            return answer_on(connection)
 
     def stop(self) -> int:
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(PATIENT)
 
     def memory(self) -> int:
-        """The most bytes that the process has had in memory."""
+        """The peak memory of the process in bytes."""
         status = Path(f"/proc/{self.process.pid}/status").read_text()
         return 1024 * int(status.partition("VmHWM:")[2].split()[0])
 
 
-def answer_on(line: socket.socket) -> bytes:
-    got = b""
+def answer_on(connection: socket.socket) -> bytes:
+    """The bytes of one response."""
+    received = b""
     while True:
-        piece = line.recv(65_536)
-        got += piece
-        head, found, body = got.partition(b"\r\n\r\n")
+        chunk = connection.recv(65_536)
+        received += chunk
+        head, separator, body = received.partition(b"\r\n\r\n")
         length = head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]
-        if not piece or (found and length and len(body) >= int(length)):
-            return got
+        if not chunk or (separator and length and len(body) >= int(length)):
+            return received
 
 
 @contextmanager
 def served(data: Path, *options: str, **settings: Any) -> Iterator[Served]:
-    """A server; its settings go into its environment."""
+    """A server with these settings in its environment."""
     environment = {f"FAIRLEAD_{name.upper()}": str(value) for name, value in settings.items()}
     with _running(data, WarmProcess(_command(data, *options), os.environ | environment)) as server:
         yield server
@@ -133,7 +134,7 @@ def served_by(
     *options: str,
     environment: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[Served]:
-    """As `served`, by a program that may be about to die at a certain point."""
+    """As `served`, run by a program that may kill it at a certain point."""
     process = subprocess.Popen(
         [sys.executable, *program, *_command(data, *options)],
         stderr=subprocess.PIPE,
@@ -162,7 +163,7 @@ def _running(data: Path, process: Process) -> Iterator[Served]:
 
 
 def upload(client: httpx.Client, *contents: bytes, **named: Any) -> httpx.Response:
-    files = [("file", (f"{number}.txt", each)) for number, each in enumerate(contents)]
+    files = [("file", (f"{number}.txt", content)) for number, content in enumerate(contents)]
     return client.post("/v1/documents", files=files, **named)
 
 
@@ -179,10 +180,10 @@ def wait_until_claimed(client: httpx.Client) -> None:
 def problem(response: httpx.Response, kind: str, status: int) -> dict[str, Any]:
     assert response.status_code == status, response.text
     assert response.headers["content-type"] == "application/problem+json"
-    found: dict[str, Any] = response.json()
-    assert found["type"] == f"urn:fairlead:problem:{kind}"
-    assert found["status"] == status
-    return found
+    details: dict[str, Any] = response.json()
+    assert details["type"] == f"urn:fairlead:problem:{kind}"
+    assert details["status"] == status
+    return details
 
 
 def raw_problem(answer: bytes, kind: str, status: int) -> None:
@@ -192,4 +193,4 @@ def raw_problem(answer: bytes, kind: str, status: int) -> None:
 
 
 def files_in(data: Path) -> list[Path]:
-    return [each for each in (data / "files").rglob("*") if each.is_file()]
+    return [path for path in (data / "files").rglob("*") if path.is_file()]

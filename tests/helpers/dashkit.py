@@ -24,8 +24,8 @@ def browser() -> Iterator[Browser]:
         yield opened
 
 
-class Line:
-    """A line to a server that can be cut and mended."""
+class TcpProxy:
+    """A proxy to a server, whose connections a test can cut and restore."""
 
     def __init__(self, port: int) -> None:
         self._to = ("127.0.0.1", port)
@@ -41,26 +41,26 @@ class Line:
         self._threads.append(thread)
         thread.start()
 
-    def __enter__(self) -> Line:
+    def __enter__(self) -> TcpProxy:
         return self
 
     def __exit__(self, *_: object) -> None:
-        with suppress(OSError):  # it wakes the thread that accepts
+        with suppress(OSError):  # wakes the thread that accepts connections
             self._listener.shutdown(socket.SHUT_RDWR)
         self._threads[0].join()
         self.cut()
         for thread in self._threads:
             thread.join()
-        for each in (self._listener, *self._pairs):
-            each.close()
+        for connection in (self._listener, *self._pairs):
+            connection.close()
 
     def cut(self) -> None:
         self._is_cut = True
-        for each in self._pairs:
+        for connection in self._pairs:
             with suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
+                connection.shutdown(socket.SHUT_RDWR)
 
-    def mend(self) -> None:
+    def restore(self) -> None:
         self._is_cut = False
 
     def _accept(self) -> None:
@@ -80,30 +80,30 @@ class Line:
         with suppress(OSError):
             while content := source.recv(65_536):
                 target.sendall(content)
-        for each in (source, target):
+        for connection in (source, target):
             with suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
+                connection.shutdown(socket.SHUT_RDWR)
 
 
 def client(server: Served, language: str = "en") -> httpx.Client:
-    """A browser without scripts: it keeps cookies and says where it comes from."""
-    made = server.client(None)
-    made.headers.update(
+    """A browser without scripts, with cookies and the header Origin."""
+    browser = server.client(None)
+    browser.headers.update(
         {"Accept": "text/html,*/*;q=0.8", "Accept-Language": language, "Origin": server.url}
     )
-    return made
+    return browser
 
 
 def operator(server: Served, language: str = "en") -> httpx.Client:
-    made = client(server, language)
-    assert made.get(server.login).status_code == 303
-    return made
+    browser = client(server, language)
+    assert browser.get(server.login).status_code == 303
+    return browser
 
 
 def customer(server: Served, name: str, language: str = "en") -> httpx.Client:
-    made = client(server, language)
-    assert made.post("/login", data={"key": server.key(name)}).status_code == 303
-    return made
+    browser = client(server, language)
+    assert browser.post("/login", data={"key": server.key(name)}).status_code == 303
+    return browser
 
 
 def tree(answer: httpx.Response, status: int = 200) -> html.HtmlElement:
@@ -112,12 +112,12 @@ def tree(answer: httpx.Response, status: int = 200) -> html.HtmlElement:
 
 
 def text(answer: httpx.Response) -> str:
-    found: str = tree(answer).find("body").text_content()
-    return found
+    content: str = tree(answer).find("body").text_content()
+    return content
 
 
 def open_page(page: Page, server: Served, path: str) -> None:
-    """Show a page to an operator, and wait until its stream is there."""
+    """Open a page as an operator, and wait until its stream is connected."""
     if not page.context.cookies(server.url):
         page.goto(server.login)
     page.goto(server.url + path)

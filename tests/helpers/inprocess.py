@@ -19,7 +19,7 @@ URL = "http://fairlead.test"
 
 
 class InProcess:
-    """An application with its installation; clients of it by key."""
+    """An application with its installation, and clients of it."""
 
     def __init__(self, fairlead: Fairlead) -> None:
         self.fairlead = fairlead

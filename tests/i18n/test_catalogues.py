@@ -1,4 +1,4 @@
-"""The catalogues: complete, with nothing left over, the same placeholders, all plural forms."""
+"""The catalogues: complete, without unused texts, same placeholders, all plural forms."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from string import Formatter
 import pytest
 
 import fairlead
+from fairlead.errors import error_classes
 from fairlead.i18n import texts as spoken
-from fairlead.i18n.catalogue import Entry, catalogue, entries
+from fairlead.i18n.catalogue import CatalogueEntry, catalogue, entries
 from fairlead.i18n.languages import FORMATS, LANGUAGES
-from fairlead.i18n.texts import errors
 from fairlead.model.documents import WORKER_LOST
 from fairlead.policy.explain import Plural
 from fairlead.policy.failures import SENTENCES, STEP_FAILED
@@ -30,7 +30,7 @@ LOAN_WORDS = {"Pipeline"}  # German, Spanish and Portuguese have no other word f
 
 @cache
 def sentences() -> set[str]:
-    """All texts of one form, wherever they are said."""
+    """All texts without plural forms."""
     return spoken.sentences() | words.sentences(environment())
 
 
@@ -45,57 +45,57 @@ def placeholders(text: str) -> set[str]:
 
 
 @cache
-def said() -> list[tuple[str, set[str | None]]]:
+def messages() -> list[tuple[str, set[str | None]]]:
     """Every template of `Message` in the program, with the names that fill it."""
-    trees = [ast.parse(each.read_text("utf-8")) for each in SOURCE.rglob("*.py")]
+    trees = [ast.parse(path.read_text("utf-8")) for path in SOURCE.rglob("*.py")]
     calls = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    words = [each for each in calls if getattr(each.func, "id", "") == "Message" and each.args]
+    calls = [call for call in calls if getattr(call.func, "id", "") == "Message" and call.args]
     return [
-        (str(each.args[0].value), {name.arg for name in each.keywords} - {"hint"})
-        for each in words
-        if isinstance(each.args[0], ast.Constant)
+        (str(call.args[0].value), {name.arg for name in call.keywords} - {"hint"})
+        for call in calls
+        if isinstance(call.args[0], ast.Constant)
     ]
 
 
 def templates() -> set[str]:
-    return {template for template, _ in said()}
+    return {template for template, _ in messages()}
 
 
-def texts(language: str) -> list[Entry]:
-    return [each for each in entries(language) if each.text]
+def texts(language: str) -> list[CatalogueEntry]:
+    return [entry for entry in entries(language) if entry.text]
 
 
 @pytest.mark.parametrize("language", TRANSLATED)
 def test_nothing_is_missing_unused_doubled_or_fuzzy(language: str) -> None:
-    found = texts(language)
-    wanted = sentences() | templates() | {each.one for each in plurals()}
-    assert {each.text for each in found} == wanted
-    assert len(found) == len(wanted)
+    listed = texts(language)
+    wanted = sentences() | templates() | {plural.one for plural in plurals()}
+    assert {entry.text for entry in listed} == wanted
+    assert len(listed) == len(wanted)
     assert set(catalogue(language)) == wanted, "a translation is empty or fuzzy"
-    assert {each.text: each.plural for each in found if each.plural} == {
-        each.one: each.other for each in plurals()
+    assert {entry.text: entry.plural for entry in listed if entry.plural} == {
+        plural.one: plural.other for plural in plurals()
     }
 
 
 @pytest.mark.parametrize("language", TRANSLATED)
 def test_every_form_is_there_with_the_same_placeholders(language: str) -> None:
-    for each in texts(language):
-        forms = FORMATS[language].forms if each.plural else 1
-        assert sorted(each.forms) == list(range(forms)), each.text
-        for form in each.forms.values():
-            assert placeholders(form) == placeholders(each.text), form
-            assert form[-1:] == "." if each.text[-1:] == "." else form[-1:] != ".", form
+    for entry in texts(language):
+        forms = FORMATS[language].forms if entry.plural else 1
+        assert sorted(entry.forms) == list(range(forms)), entry.text
+        for form in entry.forms.values():
+            assert placeholders(form) == placeholders(entry.text), form
+            assert form[-1:] == "." if entry.text[-1:] == "." else form[-1:] != ".", form
 
 
 @pytest.mark.parametrize("language", TRANSLATED)
 def test_the_header_says_what_the_code_does(language: str) -> None:
-    (header,) = [each.forms[0] for each in entries(language) if not each.text]
+    (header,) = [entry.forms[0] for entry in entries(language) if not entry.text]
     assert f"Language: {language}\n" in header
-    found = re.search(r"nplurals=(\d); plural=(.*);", header)
-    assert found is not None
-    by_header = gettext.c2py(found[2])  # what gettext itself uses
+    match = re.search(r"nplurals=(\d); plural=(.*);", header)
+    assert match is not None
+    by_header = gettext.c2py(match[2])  # what gettext itself uses
     ours = FORMATS[language]
-    assert int(found[1]) == ours.forms
+    assert int(match[1]) == ours.forms
     assert all(by_header(number) == ours.form(number) for number in range(1000))
 
 
@@ -110,10 +110,14 @@ def test_every_failure_code_has_its_sentence() -> None:
 
 
 def test_every_error_has_a_code_and_a_title_of_its_own() -> None:
-    found = list(errors())
-    assert len({each.code for each in found}) == len({each.title for each in found}) == len(found)
-    assert all(re.fullmatch(r"[a-z]+(-[a-z]+)*", each.code) for each in found)
-    assert all("code" in vars(each) and "title" in vars(each) for each in found)
+    classes = list(error_classes())
+    assert (
+        len({error.code for error in classes})
+        == len({error.title for error in classes})
+        == len(classes)
+    )
+    assert all(re.fullmatch(r"[a-z]+(-[a-z]+)*", error.code) for error in classes)
+    assert all("code" in vars(error) and "title" in vars(error) for error in classes)
 
 
 @pytest.mark.parametrize(
@@ -127,9 +131,9 @@ def test_every_error_has_a_code_and_a_title_of_its_own() -> None:
 )
 def test_the_words_are_those_of_the_wordbook(language: str, words: str) -> None:
     everything = " ".join(" ".join(forms) for forms in catalogue(language).values())
-    assert [each for each in words.split() if each not in everything] == []
+    assert [word for word in words.split() if word not in everything] == []
 
 
 def test_templates_are_filled_with_what_they_name() -> None:
     assert len(templates()) > 60
-    assert [each for each in said() if each[1] != placeholders(each[0])] == []
+    assert [message for message in messages() if message[1] != placeholders(message[0])] == []

@@ -1,4 +1,4 @@
-"""What customers read: reasons, numbers, lengths of time, times, and the choice of a language."""
+"""The translator: reasons, numbers, durations, times, and the choice of a language."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.errors import FairleadError, Message, PendingCapReached
+from fairlead.errors import FairleadError, Message, PendingCapReached, error_classes
 from fairlead.i18n import LANGUAGES, language_of, negotiate, translator
-from fairlead.i18n.texts import errors
 from fairlead.model.explanations import Forecast, Reason
 from fairlead.policy.explain import WORDS, words
 
@@ -31,11 +30,11 @@ PARAMS = {
 @pytest.mark.parametrize("language", LANGUAGES)
 @pytest.mark.parametrize("code", WORDS)
 def test_every_reason_can_be_said(code: str, language: str) -> None:
-    said = translator(language).reason(Reason(code, PARAMS))
-    assert said
-    assert "{" not in said
+    sentence = translator(language).reason(Reason(code, PARAMS))
+    assert sentence
+    assert "{" not in sentence
     if language == "en":
-        assert said == words(Reason(code, PARAMS))
+        assert sentence == words(Reason(code, PARAMS))
 
 
 def ahead(own: int) -> Reason:
@@ -55,8 +54,8 @@ def ahead(own: int) -> Reason:
     ],
 )
 def test_polish_has_three_forms(number: int, polish: str) -> None:
-    said = translator("pl").reason(ahead(number))
-    assert f"przed nim: {polish} samego klienta, 1 dokument innych (22 klienci)" == said
+    sentence = translator("pl").reason(ahead(number))
+    assert f"przed nim: {polish} samego klienta, 1 dokument innych (22 klienci)" == sentence
 
 
 @pytest.mark.parametrize(
@@ -69,8 +68,8 @@ def test_polish_has_three_forms(number: int, polish: str) -> None:
 )
 def test_who_goes_first_is_told_with_the_right_verb(before: int, polish: str) -> None:
     reason = Reason("had-lately", {"units": 14, "accounts_before": before})
-    said = translator("pl").reason(reason)
-    assert said == f"klient dostał ostatnio pracę odpowiadającą 14 dokumentom; {polish}"
+    sentence = translator("pl").reason(reason)
+    assert sentence == f"klient dostał ostatnio pracę odpowiadającą 14 dokumentom; {polish}"
 
 
 def test_the_fair_rule_is_told_without_clock_and_tags() -> None:
@@ -106,10 +105,12 @@ def test_a_failure_is_told_in_the_customers_language() -> None:
 
 
 def test_titles() -> None:
-    assert translator("de").title(PendingCapReached("x")) == "Zu viele ausstehende Dokumente"
-    assert translator("xx").title(FairleadError) == "Internal error"
+    assert translator("de").text(PendingCapReached.title) == "Zu viele ausstehende Dokumente"
+    assert translator("xx").text(FairleadError.title) == "Internal error"
     for language in LANGUAGES[1:]:
-        assert all(translator(language).title(each) != each.title for each in errors())
+        assert all(
+            translator(language).text(error.title) != error.title for error in error_classes()
+        )
 
 
 @pytest.mark.parametrize(
@@ -123,15 +124,15 @@ def test_titles() -> None:
     ],
 )
 def test_numbers(language: str, shown: list[str]) -> None:
-    assert [translator(language).number(each) for each in (1234, 12345.5, -20)] == shown
+    assert [translator(language).number(value) for value in (1234, 12345.5, -20)] == shown
 
 
 def test_lengths_of_time() -> None:
     lengths = (0.4, 1, 90, 150, 7200, 200_000)
-    assert [translator("en").duration(each) for each in lengths] == [
+    assert [translator("en").duration(length) for length in lengths] == [
         *("0 seconds", "1 second", "90 seconds", "2 minutes", "2 hours", "2 days")
     ]
-    assert [translator("pl").duration(each) for each in (1, 3, 300, 7200)] == [
+    assert [translator("pl").duration(seconds) for seconds in (1, 3, 300, 7200)] == [
         *("1 sekunda", "3 sekundy", "5 minut", "2 godziny")
     ]
     assert translator("pt").duration(0) == "0 segundo"
@@ -205,16 +206,16 @@ def test_words_are_said_with_what_fills_them(language: str) -> None:
     words = Message(
         "this request may have at most {bytes} bytes; send a smaller one", bytes=1_234_567
     )
-    said = translator(language).say(words)
-    assert "{" not in said
-    assert ("1,234,567" in said) == (language == "en")
-    assert translator(language).say("no template") == "no template"
+    sentence = translator(language).message(words)
+    assert "{" not in sentence
+    assert ("1,234,567" in sentence) == (language == "en")
+    assert translator(language).message("no template") == "no template"
 
 
 def test_english_says_words_as_they_are_without_the_hint() -> None:
     words = Message("{rate} of {burst} for {name}", rate=20.0, burst=2500, name="'x'", hint="see y")
     assert words == "20 of 2,500 for 'x'; see y"
-    assert translator("en").say(words) == words.without_hint() == "20 of 2,500 for 'x'"
+    assert translator("en").message(words) == words.without_hint() == "20 of 2,500 for 'x'"
 
 
 def test_a_failure_is_told_in_its_own_sentence() -> None:
@@ -225,8 +226,8 @@ def test_a_failure_is_told_in_its_own_sentence() -> None:
         error="damaged",
         detail="The PDF is damaged",
     )
-    assert "The PDF is damaged" in translator("en").say(words)
-    assert translator("de").failure("damaged").rstrip(".") in translator("de").say(words)
+    assert "The PDF is damaged" in translator("en").message(words)
+    assert translator("de").failure("damaged").rstrip(".") in translator("de").message(words)
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ def test_keys_tell_their_id_and_nothing_else() -> None:
 def test_who_waits_with_a_key_that_is_revoked_meanwhile_is_not_answered(tmp_path: Path) -> None:
     async def wait(fairlead: Fairlead) -> httpx.Response:
         context = ServerContext(fairlead)
-        key, made = fairlead.keys.add("acme")
+        key, key_record = fairlead.keys.add("acme")
         document = fairlead.submit("acme", b"nobody works")
         line = httpx.ASGITransport(create_app(context))
         async with httpx.AsyncClient(transport=line, base_url="http://test") as client:
@@ -43,8 +43,8 @@ def test_who_waits_with_a_key_that_is_revoked_meanwhile_is_not_answered(tmp_path
             )
             while not context.event_feed.is_waited_for(document.id):
                 await asyncio.sleep(0)
-            fairlead.keys.revoke(made.id)
-            context.auth.revoked(made.id)
+            fairlead.keys.revoke(key_record.id)
+            context.auth.revoked(key_record.id)
             answer = await waiting
         context.close()
         return answer
@@ -56,17 +56,17 @@ def test_who_waits_with_a_key_that_is_revoked_meanwhile_is_not_answered(tmp_path
 def test_a_session_of_a_key_that_is_revoked_meanwhile_never_begins(tmp_path: Path) -> None:
     async def log_in(fairlead: Fairlead) -> str | None:
         context = ServerContext(fairlead)
-        key, made = fairlead.keys.add("acme")
+        key, key_record = fairlead.keys.add("acme")
         find = context.auth._stored_key
 
-        async def found(id_: str) -> Any:
+        async def stored_key(id_: str) -> Any:
             known = await find(id_)
             if not fairlead.store.key(id_).is_revoked:
-                fairlead.keys.revoke(made.id)
-                context.auth.revoked(made.id)
+                fairlead.keys.revoke(key_record.id)
+                context.auth.revoked(key_record.id)
             return known
 
-        context.auth._stored_key = found  # type: ignore[method-assign]
+        context.auth._stored_key = stored_key  # type: ignore[method-assign]
         try:
             return await context.auth.login_with_key(key)
         finally:
@@ -79,22 +79,22 @@ def test_a_session_of_a_key_that_is_revoked_meanwhile_never_begins(tmp_path: Pat
 def test_a_key_that_was_read_while_one_was_revoked_is_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It may be the very one: what was read may be older than the revocation."""
+    """The key that was read may be the revoked one, as it was before."""
 
     async def look_twice(fairlead: Fairlead) -> list[bool]:
         context = ServerContext(fairlead)
-        _, made = fairlead.keys.add("acme")
+        _, key_record = fairlead.keys.add("acme")
         read = fairlead.store.stored_key
 
         def read_too_early(id_: str) -> Any:
-            found = read(id_)
-            if not found.key.is_revoked:
+            stored_key = read(id_)
+            if not stored_key.key.is_revoked:
                 fairlead.keys.revoke(id_)
                 context.auth.revoked(id_)
-            return found
+            return stored_key
 
         monkeypatch.setattr(fairlead.store, "stored_key", read_too_early)
-        caller = Caller(made.id, "acme")
+        caller = Caller(key_record.id, "acme")
         try:
             return [await context.auth.is_revoked(caller) for _ in range(2)]
         finally:

@@ -1,4 +1,4 @@
-"""Bad input: each gets a clear answer, others go on, nothing is left behind."""
+"""Bad input: each request gets a clear problem, and no file is left behind."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BODY = (
 
 @pytest.fixture(scope="module")
 def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A server with little patience and low limits."""
+    """A server with short timeouts and low limits."""
     data = tmp_path_factory.mktemp("strict") / "data"
     limits = {"request_timeout": 0.5, "max_document_bytes": 100_000, "max_upload_files": 5}
     with served(data, "--workers", "0", max_upload_bytes=300_000, **limits) as running:
@@ -37,13 +37,13 @@ def head(strict: Served) -> bytes:
 
 @pytest.fixture(autouse=True)
 def _unharmed(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Whatever was sent: no file is left, and the next request is served."""
+    """After each test, no file is left, and the next request is served."""
     strict: Served = request.getfixturevalue("strict")
     before = len(files_in(strict.data))
     yield
     until = time.monotonic() + PATIENT
     while len(files_in(strict.data)) != before and time.monotonic() < until:
-        strict.operator.get("/livez")  # who hangs up does not see when the server has noticed it
+        strict.operator.get("/livez")  # until the server has noticed that the client is gone
     assert len(files_in(strict.data)) == before
     assert upload(strict.customer("next"), b"x").status_code == 202
 
@@ -61,8 +61,8 @@ def test_a_body_smaller_than_declared_is_waited_for_and_given_up(
 
 
 def test_a_body_that_breaks_off(strict: Served, head: bytes) -> None:
-    with socket.create_connection(("127.0.0.1", strict.port), PATIENT) as line:
-        line.sendall(head + b"Content-Length: 90000\r\n\r\n" + BODY[:-10] + b"y" * 80_000)
+    with socket.create_connection(("127.0.0.1", strict.port), PATIENT) as connection:
+        connection.sendall(head + b"Content-Length: 90000\r\n\r\n" + BODY[:-10] + b"y" * 80_000)
 
 
 @pytest.mark.parametrize("length", [b"Content-Length: 0\r\n", b""])
@@ -201,9 +201,9 @@ def test_json_that_does_not_say_so(strict: Served, media_type: str | None) -> No
         ("PATCH", "/v1/webhooks/x"),
     ]:
         answer = strict.operator.request(method, path, content=b'{"name": "x"}', headers=headers)
-        found = problem(answer, "unsupported-media-type", 415)
-        given = (media_type or "").partition(";")[0]
-        assert found["detail"] == f"this URL expects application/json; got {given!r}"
+        details = problem(answer, "unsupported-media-type", 415)
+        sent_type = (media_type or "").partition(";")[0]
+        assert details["detail"] == f"this URL expects application/json; got {sent_type!r}"
 
 
 @pytest.mark.parametrize("media_type", ["application/json; charset=utf-8", "application/x+JSON"])
@@ -246,8 +246,8 @@ def test_an_idempotency_key_that_is_none(strict: Served) -> None:
 
 def test_an_unknown_language_gets_english(strict: Served) -> None:
     answer = strict.operator.get("/v1/customers/nobody", headers={"Accept-Language": "tlh, xx"})
-    found = problem(answer, "unknown-customer", 404)
-    assert json.dumps(found).isascii()
+    details = problem(answer, "unknown-customer", 404)
+    assert json.dumps(details).isascii()
 
 
 def test_paths_are_no_paths(strict: Served, tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ def test_its_end_is_one_delivery(tmp_path: Path) -> None:
         documents = await client.submit_many([b"a", b"b"])
         for document in documents:
             await client.cancel(document.id)
-        kinds = [each.kind for each in server.fairlead.webhooks.deliveries(webhook.id)]
+        kinds = [delivery.kind for delivery in server.fairlead.webhooks.deliveries(webhook.id)]
         assert kinds == ["batch.done", "document.cancelled", "document.cancelled"]
 
     in_process(tmp_path, send)

@@ -1,4 +1,4 @@
-"""Connections: limits on headers, keep-alive after a refusal, readers that go or take nothing."""
+"""Connections: limits on headers, keep-alive after a refusal, readers that leave or do not read."""
 
 from __future__ import annotations
 
@@ -46,23 +46,23 @@ def upload_of(client: httpx.Client) -> bytes:
 
 @pytest.mark.parametrize("sent", [b"", LIVE], ids=["nothing", "half of the headers"])
 def test_headers_that_do_not_arrive_in_time_end_the_connection(hasty: Served, sent: bytes) -> None:
-    with connected(hasty) as line:
-        line.sendall(sent)
-        assert line.recv(1) == b""
+    with connected(hasty) as connection:
+        connection.sendall(sent)
+        assert connection.recv(1) == b""
 
 
 def test_headers_of_a_later_request_must_arrive_in_time_too(hasty: Served) -> None:
-    with connected(hasty) as line:
-        line.sendall(LIVE + b"\r\n")
-        assert answer_on(line).startswith(b"HTTP/1.1 200 ")
-        line.sendall(LIVE)
-        assert line.recv(1) == b""
+    with connected(hasty) as connection:
+        connection.sendall(LIVE + b"\r\n")
+        assert answer_on(connection).startswith(b"HTTP/1.1 200 ")
+        connection.sendall(LIVE)
+        assert connection.recv(1) == b""
 
 
 def test_headers_without_end_do_not_fill_the_memory(server: Served) -> None:
     before = server.memory()
-    with connected(server) as line, pytest.raises(ConnectionError):
-        line.sendall(LIVE + b"X-Long: " + b"x" * 100 * MAX_BYTES_BETWEEN_REQUESTS)
+    with connected(server) as connection, pytest.raises(ConnectionError):
+        connection.sendall(LIVE + b"X-Long: " + b"x" * 100 * MAX_BYTES_BETWEEN_REQUESTS)
     assert server.memory() - before < 20 * MAX_BYTES_BETWEEN_REQUESTS
 
 
@@ -162,11 +162,11 @@ def test_a_request_that_takes_longer_than_headers_may_is_served(hasty: Served) -
 
 def test_the_connection_stays_after_a_refused_upload(server: Served) -> None:
     good, bad = server.customer("stays"), server.client("nonsense")
-    with connected(server) as line:
-        line.sendall(upload_of(bad))
-        raw_problem(answer_on(line), "unauthorised", 401)
-        line.sendall(upload_of(good))
-        assert answer_on(line).startswith(b"HTTP/1.1 202 ")
+    with connected(server) as connection:
+        connection.sendall(upload_of(bad))
+        raw_problem(answer_on(connection), "unauthorised", 401)
+        connection.sendall(upload_of(good))
+        assert answer_on(connection).startswith(b"HTTP/1.1 202 ")
 
 
 def test_an_upload_is_refused_before_it_is_read(server: Served) -> None:
@@ -175,28 +175,28 @@ def test_an_upload_is_refused_before_it_is_read(server: Served) -> None:
         (server.client("nonsense"), "unauthorised", 401),
         (server.customer("large"), "too-large", 413),
     ]:
-        with connected(server) as line:
-            line.sendall(head_of("POST", "/v1/documents", client) + about)
-            raw_problem(answer_on(line), kind, status)
+        with connected(server) as connection:
+            connection.sendall(head_of("POST", "/v1/documents", client) + about)
+            raw_problem(answer_on(connection), kind, status)
 
 
 def test_requests_behind_one_another_are_answered_in_turn(server: Served) -> None:
     client = server.customer("pipelined")
-    with connected(server) as line:
-        line.sendall(upload_of(client) + upload_of(server.client("nonsense")) + LIVE)
-        line.sendall(b"Connection: close\r\n\r\n")
-        answers = b"".join(iter(lambda: line.recv(65_536), b""))
+    with connected(server) as connection:
+        connection.sendall(upload_of(client) + upload_of(server.client("nonsense")) + LIVE)
+        connection.sendall(b"Connection: close\r\n\r\n")
+        answers = b"".join(iter(lambda: connection.recv(65_536), b""))
     statuses = [part[:3] for part in answers.split(b"HTTP/1.1 ")[1:]]
     assert statuses == [b"202", b"401", b"200"]
 
 
 def test_a_reader_that_has_gone_is_noticed_with_the_next_event(server: Served) -> None:
     client, number = server.customer("goes"), "fairlead_http_streams 0.0"
-    with connected(server) as line:
-        line.sendall(head_of("GET", "/v1/events", client) + b"\r\n")
+    with connected(server) as connection:
+        connection.sendall(head_of("GET", "/v1/events", client) + b"\r\n")
         got = b""
         while b"id: " not in got:
-            got += line.recv(65_536)
+            got += connection.recv(65_536)
     while number not in server.operator.get("/metrics").text:
         upload(client, b"x")
 

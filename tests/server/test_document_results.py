@@ -1,4 +1,4 @@
-"""What steps of the user's found: over HTTP, in the client, the command line and the browser."""
+"""Results of the user's steps: over HTTP, in the client, the command line and the dashboard."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 def ended(client: httpx.Client, content: bytes) -> dict[str, Any]:
-    """A document with this content, when it has ended."""
+    """A document with this content, after it has ended."""
     document: dict[str, Any] = upload(client, content).json()
     while document["state"] in ("waiting", "processing"):
         document = client.get(f"/v1/documents/{document['id']}", params={"wait": 20}).json()
@@ -193,4 +193,4 @@ def test_prints_of_a_step_are_in_the_log_of_the_server(
     server: Served, done: dict[str, Any]
 ) -> None:
     line = f"fairlead: step mysteps:fields, document {done['id']}: reads 0.txt"
-    assert any(line in each for each in server.log)
+    assert any(line in entry for entry in server.log)

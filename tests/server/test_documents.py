@@ -27,7 +27,7 @@ def done(client: httpx.Client, content: bytes = ARTICLE) -> str:
 
 
 def form(options: str, content: bytes = ARTICLE) -> dict[str, Any]:
-    """A form of one file, whose name is given as it may come."""
+    """A form with one file, whose name is in this parameter."""
     head = f'--X\r\nContent-Disposition: form-data; name="file"{options}\r\n\r\n'
     return {
         "content": head.encode() + content + b"\r\n--X--\r\n",
@@ -53,13 +53,13 @@ def test_a_document_is_accepted_processed_and_read(server: Served) -> None:
 def test_texts_come_as_accepted(server: Served) -> None:
     client = server.customer("reader")
     path = f"/v1/documents/{done(client)}/text"
-    for accept, found in [
+    for accept, media_type in [
         ("text/markdown", "text/markdown; charset=utf-8"),
         ("application/json, text/plain;q=0.5", "application/json"),
         ("text/*", "text/plain; charset=utf-8"),
         ("text/plain;q=nan, text/markdown;q=0.1", "text/markdown; charset=utf-8"),
     ]:
-        assert client.get(path, headers={"Accept": accept}).headers["content-type"] == found
+        assert client.get(path, headers={"Accept": accept}).headers["content-type"] == media_type
     assert client.get(path, headers={"Accept": "application/json"}).json()["text"]
     refused = client.get(path, headers={"Accept": "image/png"})
     problem(refused, "not-acceptable", 406)
@@ -70,8 +70,8 @@ def test_several_documents_come_together_or_not_at_all(server: Served) -> None:
     client = server.customer("several")
     answer = upload(client, b"one", b"two", data={"urgent": "true"})
     documents = answer.json()["documents"]
-    assert [each["count"] for each in documents] == [0, -1]
-    assert {each["urgent"] for each in documents} == {True}
+    assert [document["count"] for document in documents] == [0, -1]
+    assert {document["urgent"] for document in documents} == {True}
     before = len(files_in(server.data))
     problem(upload(client, b"three", LONG, b""), "invalid-upload", 400)
     problem(upload(client, LONG, data={"urgent": "perhaps"}), "invalid-upload", 400)
@@ -88,7 +88,7 @@ def test_the_media_type_of_an_upload_may_have_capitals(server: Served) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "name"),
+    ("parameter", "name"),
     [
         ("; filename*=UTF-8''B%C3%BCro%20%e2%82%ac.txt", "Büro €.txt"),
         ("; FileName* = utf-8'de'a.txt; x=y", "a.txt"),
@@ -100,8 +100,8 @@ def test_the_media_type_of_an_upload_may_have_capitals(server: Served) -> None:
         ("", "document"),
     ],
 )
-def test_a_name_may_come_encoded(server: Served, given: str, name: str) -> None:
-    answer = server.customer("encoded").post("/v1/documents", **form(given))
+def test_a_name_may_come_encoded(server: Served, parameter: str, name: str) -> None:
+    answer = server.customer("encoded").post("/v1/documents", **form(parameter))
     assert (answer.status_code, answer.json()["name"]) == (202, name)
 
 
@@ -135,25 +135,25 @@ def test_an_idempotency_key_gives_the_same_document(server: Served) -> None:
 
 def test_pages_stay_right_while_documents_arrive(server: Served) -> None:
     client = server.customer("pages")
-    made = [each["id"] for each in upload(client, *[b"x"] * 7).json()["documents"]]
+    ids = [document["id"] for document in upload(client, *[b"x"] * 7).json()["documents"]]
     seen, cursor = [], None
     while True:
         page = client.get(
             "/v1/documents", params={"limit": 3} | ({"cursor": cursor} if cursor else {})
         )
-        seen += [each["id"] for each in page.json()["documents"]]
+        seen += [document["id"] for document in page.json()["documents"]]
         cursor = page.json()["next"]
         if cursor is None:
             break
         upload(client, b"later")
-    assert seen == made[::-1]
+    assert seen == ids[::-1]
 
 
 def test_lists_are_narrowed_and_bounded(server: Served) -> None:
     client = server.customer("lists")
     upload(client, *[b"x"] * 4)
     second = client.get("/v1/documents", params={"priority": 2}).json()["documents"]
-    assert {each["priority"] for each in second} == {2}
+    assert {document["priority"] for document in second} == {2}
     for params in ({"limit": -1}, {"limit": 5000}, {"state": "lost"}, {"priority": "high"}):
         problem(client.get("/v1/documents", params=params), "invalid-request", 400)
     foreign = upload(server.customer("pages"), b"x").json()["id"]
@@ -173,7 +173,9 @@ def test_what_is_foreign_is_as_what_never_was(server: Served) -> None:
         unknown = ours.request(method, f"/v1/documents/{never}{path}")
         problem(foreign, "unknown-document", 404)
         assert foreign.text.replace(id_, never) == unknown.text
-    foreign, unknown = (ours.get("/v1/documents", params={"parent": each}) for each in (id_, never))
+    foreign, unknown = (
+        ours.get("/v1/documents", params={"parent": parent}) for parent in (id_, never)
+    )
     problem(foreign, "unknown-document", 404)
     assert foreign.text.replace(id_, never) == unknown.text
     problem(ours.get("/v1/documents", params={"customer": "theirs"}), "forbidden", 403)
@@ -255,21 +257,21 @@ def test_why_tells_a_customer_no_other_name(server: Served) -> None:
     server.operator.post("/v1/customers/second-of-two/pause")
     id_ = upload(second, b"x", b"y").json()["documents"][1]["id"]
     upload(first, *[b"z"] * 3)
-    found = second.get(f"/v1/documents/{id_}/why").json()
-    assert found["position"] >= 2
-    assert "first-of-two" not in str(found)
-    assert "most" not in found["ahead"]
-    assert all(each["words"] for each in found["reasons"])
+    explanation = second.get(f"/v1/documents/{id_}/why").json()
+    assert explanation["position"] >= 2
+    assert "first-of-two" not in str(explanation)
+    assert "most" not in explanation["ahead"]
+    assert all(reason["words"] for reason in explanation["reasons"])
     assert "most" in server.operator.get(f"/v1/documents/{id_}/why").json()["ahead"]
     problem(second.get(f"/v1/documents/{id_}/text"), "not-ready", 409)
 
 
 def test_deletions_at_the_same_time_are_all_answered_alike(server: Served) -> None:
     client = server.customer("gone-at-once")
-    ids = [each["id"] for each in upload(client, *[b"x"] * 20).json()["documents"]]
+    ids = [document["id"] for document in upload(client, *[b"x"] * 20).json()["documents"]]
     with ThreadPoolExecutor(4) as pool:
         answers = pool.map(lambda id_: client.delete(f"/v1/documents/{id_}"), sorted(ids * 4))
-    assert {each.status_code for each in answers} == {204}
+    assert {answer.status_code for answer in answers} == {204}
 
 
 def test_an_upload_whose_key_is_revoked_while_it_comes_is_refused(server: Served) -> None:
@@ -281,15 +283,15 @@ def test_an_upload_whose_key_is_revoked_while_it_comes_is_refused(server: Served
         "Content-Type: multipart/form-data; boundary=X\r\nExpect: 100-continue\r\n"
         f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
     )
-    with socket.create_connection(("127.0.0.1", server.port), PATIENT) as line:
-        line.sendall(head.encode())
-        assert line.recv(1000).startswith(b"HTTP/1.1 100")  # the key was looked at
+    with socket.create_connection(("127.0.0.1", server.port), PATIENT) as connection:
+        connection.sendall(head.encode())
+        assert connection.recv(1000).startswith(b"HTTP/1.1 100")  # the key was checked
         server.operator.delete(f"/v1/keys/{id_of(key)}").raise_for_status()
-        line.sendall(body)
-        raw_problem(b"".join(iter(lambda: line.recv(65_536), b"")), "unauthorised", 401)
+        connection.sendall(body)
+        raw_problem(b"".join(iter(lambda: connection.recv(65_536), b"")), "unauthorised", 401)
     assert len(files_in(server.data)) == before
-    found = server.operator.get("/v1/documents", params={"customer": "revoked-in-the-middle"})
-    assert found.json()["documents"] == []
+    listing = server.operator.get("/v1/documents", params={"customer": "revoked-in-the-middle"})
+    assert listing.json()["documents"] == []
 
 
 @pytest.mark.parametrize("accept", ["text/plain", "text/markdown", "application/json"])
@@ -298,8 +300,8 @@ def test_a_long_text_comes_whole(server: Served, accept: str) -> None:
     text = "\n".join(f"Line {number} of a long text, with ümläuts." for number in range(20_000))
     path = f"/v1/documents/{done(client, text.encode())}/text"
     answer = client.get(path, headers={"Accept": accept})
-    found = answer.json()["text"] if accept == "application/json" else answer.text
-    assert found.split() == text.split()
+    content = answer.json()["text"] if accept == "application/json" else answer.text
+    assert content.split() == text.split()
     assert int(answer.headers["content-length"]) == len(answer.content)
     head = client.head(path, headers={"Accept": accept})
     assert (head.content, head.headers["content-length"]) == (b"", str(len(answer.content)))
@@ -330,11 +332,11 @@ def test_cancel_retry_and_delete_may_be_repeated(server: Served) -> None:
     for _ in range(2):
         assert client.delete(path).status_code == 204
     problem(client.get(path), "unknown-document", 404)
-    assert not [each for each in files_in(server.data) if each.name == id_]
+    assert not [path for path in files_in(server.data) if path.name == id_]
     ended = done(server.customer("ended"))
     problem(server.operator.post(f"/v1/documents/{ended}/cancel"), "wrong-state", 409)
     with Fairlead(server.data) as fairlead:
-        kinds = [each.kind.value for each in fairlead.store.events(customer="decides")]
+        kinds = [event.kind.value for event in fairlead.store.events(customer="decides")]
     assert kinds[-2:] == ["cancelled", "deleted"]
 
 
@@ -355,8 +357,8 @@ def test_without_a_key_nothing_else_is_said_to_be_wrong(server: Served) -> None:
         ("POST", "customers", {"content": b"x", "headers": {"Content-Type": "text/plain"}}),
         ("PATCH", "webhooks/x", {"json": []}),
     ]
-    for method, path, given in calls:
-        problem(nobody.request(method, f"/v1/{path}", **given), "unauthorised", 401)
+    for method, path, arguments in calls:
+        problem(nobody.request(method, f"/v1/{path}", **arguments), "unauthorised", 401)
     problem(nobody.get("/v1/nothing"), "unauthorised", 401)
     problem(nobody.put("/v1/documents"), "unauthorised", 401)
     problem(nobody.get("/nothing"), "not-found", 404)

@@ -30,12 +30,12 @@ def test_a_slow_reader_is_dropped_with_a_reason_and_its_queue_with_it() -> None:
 
 
 def test_a_customer_is_not_told_who_works_and_who_decided() -> None:
-    told = EncodedEvent(
+    encoded = EncodedEvent(
         Event(7, 0.0, EventKind.CLAIMED, "acme", "x", {"worker": "w", "fence": 1}, "anna")
     )
-    assert b"anna" in told.text(for_operator=True)
-    assert b'"worker":"w"' in told.text(for_operator=True)
-    shown = told.text(for_operator=False)
+    assert b"anna" in encoded.text(for_operator=True)
+    assert b'"worker":"w"' in encoded.text(for_operator=True)
+    shown = encoded.text(for_operator=False)
     assert shown.startswith(b"id: 7\nevent: claimed\ndata: {")
     assert b"anna" not in shown
     assert b"worker" not in shown
@@ -44,26 +44,28 @@ def test_a_customer_is_not_told_who_works_and_who_decided() -> None:
 def test_the_watcher_outlives_whatever_goes_wrong(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else nobody would hear of anything, and no revocation would be known."""
+    """Without the watcher, no event and no revocation would arrive."""
     monkeypatch.setattr("fairlead.server.event_feed.PAUSE_SECONDS", 0.0)
 
     async def heard(fairlead: Fairlead) -> Any:
-        found: asyncio.Future[Event] = asyncio.get_running_loop().create_future()
+        first_event: asyncio.Future[Event] = asyncio.get_running_loop().create_future()
         event_feed = EventFeed(fairlead)
-        event_feed.listen(lambda events: None if found.done() else found.set_result(events[0]))
+        event_feed.listen(
+            lambda events: None if first_event.done() else first_event.set_result(events[0])
+        )
         wrong = iter([apsw.IOError("disk I/O error"), MemoryError(), RuntimeError("no thread")])
         real = fairlead.store.changes.version
 
         def version() -> int:
-            for each in wrong:
-                raise each
+            for error in wrong:
+                raise error
             return real()
 
         monkeypatch.setattr(fairlead.store.changes, "version", version)
         event_feed.open()
         fairlead.customers.add("acme")
         try:
-            return await asyncio.wait_for(found, PATIENT)
+            return await asyncio.wait_for(first_event, PATIENT)
         finally:
             event_feed.close()
 
@@ -74,14 +76,16 @@ def test_the_watcher_outlives_whatever_goes_wrong(
 def test_a_stream_of_a_key_that_was_revoked_before_it_listened_ends(tmp_path: Path) -> None:
     async def listen(fairlead: Fairlead) -> list[bytes]:
         context = ServerContext(fairlead)
-        _, made = fairlead.keys.add("acme")
-        fairlead.keys.revoke(made.id)
-        context.auth.revoked(made.id)
-        stream = event_stream(context, Caller(made.id, "acme"), "acme", 0, announces_start=True)
+        _, key_record = fairlead.keys.add("acme")
+        fairlead.keys.revoke(key_record.id)
+        context.auth.revoked(key_record.id)
+        stream = event_stream(
+            context, Caller(key_record.id, "acme"), "acme", 0, announces_start=True
+        )
         async with asyncio.timeout(PATIENT):
-            found = [piece async for piece in stream]
+            pieces = [piece async for piece in stream]
         context.close()
-        return found
+        return pieces
 
     with Fairlead(tmp_path) as fairlead:
         assert b"revoked" in asyncio.run(listen(fairlead))[-1]

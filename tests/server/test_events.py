@@ -48,16 +48,16 @@ def test_a_customer_sees_its_own_events_only(server: Served) -> None:
         upload(theirs, b"x")
         id_ = upload(ours, b"y").json()["id"]
         seen = take(events, 5)
-    assert [each["kind"] for each in seen] == [
+    assert [event["kind"] for event in seen] == [
         *("customer-added", "key-added", "submitted", "claimed", "done"),
     ]
     assert seen[-1]["document"] == id_
-    assert {each["customer"] for each in seen} == {"ours"}
+    assert {event["customer"] for event in seen} == {"ours"}
     assert "worker" not in str(seen)
     problem(ours.get("/v1/events", params={"customer": "theirs"}), "forbidden", 403)
     problem(ours.get("/v1/events", params={"customer": "nobody"}), "forbidden", 403)
     with stream(server.operator, after=0, customer="theirs") as events:
-        assert {each["customer"] for each in take(events, 3)} == {"theirs"}
+        assert {event["customer"] for event in take(events, 3)} == {"theirs"}
 
 
 def test_going_on_after_an_event_has_no_gap_and_no_repeat(server: Served) -> None:
@@ -67,9 +67,9 @@ def test_going_on_after_an_event_has_no_gap_and_no_repeat(server: Served) -> Non
     while len(seen) < 63:
         headers = {"Last-Event-ID": str(seen[-1])} if seen else {"Last-Event-ID": "0"}
         with stream(client, headers=headers) as events:
-            seen += [each["seq"] for each in take(events, min(7, 63 - len(seen)))]
+            seen += [event["seq"] for event in take(events, min(7, 63 - len(seen)))]
     with Fairlead(server.data) as fairlead:
-        assert seen == [each.seq for each in fairlead.store.events(customer="goes-on")]
+        assert seen == [event.seq for event in fairlead.store.events(customer="goes-on")]
     for wrong in ("x", "-1", "9" * 5000):
         problem(client.get("/v1/events", headers={"Last-Event-ID": wrong}), "invalid-request", 400)
 
@@ -78,7 +78,7 @@ def test_a_number_that_no_event_has_yet_is_as_none(server: Served) -> None:
     client = server.customer("restored")
     with stream(client, headers={"Last-Event-ID": "99999999"}) as events:
         server.operator.post("/v1/customers/restored/pause")
-        assert any(each["kind"] == "customer-paused" for each in events)
+        assert any(event["kind"] == "customer-paused" for event in events)
 
 
 @pytest.mark.parametrize("over_http", [True, False])
@@ -93,7 +93,7 @@ def test_the_streams_of_a_revoked_key_end_and_no_others(server: Served, over_htt
                 fairlead.keys.revoke(str(id_of(key)))
         assert list(events)[-1] == {"reason": "revoked"}
         upload(other, b"x")
-        assert any(each.get("kind") == "submitted" for each in others)
+        assert any(other.get("kind") == "submitted" for other in others)
 
 
 def test_without_a_number_a_stream_begins_now(server: Served) -> None:
@@ -101,7 +101,7 @@ def test_without_a_number_a_stream_begins_now(server: Served) -> None:
     upload(client, b"before")
     with stream(client) as events:
         server.operator.post("/v1/customers/now/pause")
-        assert any(each["kind"] == "customer-paused" for each in events)
+        assert any(event["kind"] == "customer-paused" for event in events)
 
 
 def test_five_hundred_streams_at_once(data: Path) -> None:
@@ -112,31 +112,31 @@ def test_five_hundred_streams_at_once(data: Path) -> None:
             + client.headers["authorization"].encode()
             + b"\r\n\r\n"
         )
-        lines = []
+        connections = []
         try:
             for _ in range(500):
-                line = socket.create_connection(("127.0.0.1", server.port), PATIENT)
-                lines.append(line)
-                line.sendall(head)
-            for line in lines:
-                until(line, b"retry: 1000")
+                connection = socket.create_connection(("127.0.0.1", server.port), PATIENT)
+                connections.append(connection)
+                connection.sendall(head)
+            for connection in connections:
+                until(connection, b"retry: 1000")
             while "fairlead_http_streams 500.0" not in client.get("/metrics").text:
                 pass
             id_ = upload(client, b"x").json()["id"].encode()
-            for line in lines:
-                until(line, id_)
+            for connection in connections:
+                until(connection, id_)
         finally:
-            for line in lines:
-                line.close()
+            for connection in connections:
+                connection.close()
         assert upload(client, b"y").status_code == 202
 
 
-def until(line: socket.socket, words: bytes) -> None:
-    got = b""
-    while words not in got:
-        piece = line.recv(65_536)
-        assert piece, got
-        got += piece
+def until(connection: socket.socket, text: bytes) -> None:
+    received = b""
+    while text not in received:
+        chunk = connection.recv(65_536)
+        assert chunk, received
+        received += chunk
 
 
 def test_a_stream_ends_with_a_reason_when_the_server_stops(data: Path) -> None:
@@ -147,20 +147,20 @@ def test_a_stream_ends_with_a_reason_when_the_server_stops(data: Path) -> None:
 
 
 def test_a_slow_reader_is_dropped_with_a_reason_and_others_are_not(data: Path) -> None:
-    long_one = tuple(range(-1, -5001, -1))  # some 29 kB in every event that tells of it
+    long_one = tuple(range(-1, -5001, -1))  # some 29 kB in every event
     with Fairlead(data) as fairlead:
-        fairlead.customers.add("acme")  # before the server starts, which so tells nobody of it
+        fairlead.customers.add("acme")  # before the server starts, so that no stream has the event
         with (
             served(data, "--workers", "0") as server,
             slow_reader(server) as slow,
             stream(server.operator) as events,
         ):
-            for _ in range(200):  # more than the network keeps for a reader
+            for _ in range(200):  # more than the network buffers
                 fairlead.customers.set("acme", thresholds=long_one)
-            assert [each["kind"] for each in take(events, 200)] == ["customer-set"] * 200
-            for _ in range(5):  # in steps that a quick reader can follow
+            assert [event["kind"] for event in take(events, 200)] == ["customer-set"] * 200
+            for _ in range(5):  # in portions that a quick reader can follow
                 fairlead.submit_many("acme", [b"x"] * 500)
-                assert [each["kind"] for each in take(events, 500)] == ["submitted"] * 500
+                assert [event["kind"] for event in take(events, 500)] == ["submitted"] * 500
             got = read_all(slow)
             fairlead.customers.pause("acme")
             assert take(events, 1)[0]["kind"] == "customer-paused"
@@ -170,23 +170,23 @@ def test_a_slow_reader_is_dropped_with_a_reason_and_others_are_not(data: Path) -
 
 @contextmanager
 def slow_reader(server: Served) -> Iterator[socket.socket]:
-    """A connection whose stream has begun, and of which nothing more is read for now."""
+    """A connection with a stream of which only the beginning has been read."""
     authorization = server.operator.headers["authorization"]
-    with socket.socket() as line:
-        line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        line.settimeout(PATIENT)
-        line.connect(("127.0.0.1", server.port))
+    with socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.settimeout(PATIENT)
+        connection.connect(("127.0.0.1", server.port))
         head = f"GET /v1/events HTTP/1.1\r\nHost: x\r\nAuthorization: {authorization}\r\n\r\n"
-        line.sendall(head.encode())
+        connection.sendall(head.encode())
         got = b""
         while b"id: " not in got:
-            got += line.recv(4096)
-        yield line
+            got += connection.recv(4096)
+        yield connection
 
 
-def read_all(line: socket.socket) -> bytes:
+def read_all(connection: socket.socket) -> bytes:
     pieces = []
-    while piece := line.recv(1 << 20):
+    while piece := connection.recv(1 << 20):
         pieces.append(piece)
         if piece.endswith(b"\r\n0\r\n\r\n"):
             break

@@ -1,4 +1,4 @@
-"""HEAD is answered as GET is, without a body, against a real server process."""
+"""HEAD responds as GET does, without a body, against a real server process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SAME = ("content-type", "content-length", "etag", "location", "content-dispositi
 
 
 def same_head(client: httpx.Client, path: str, **headers: str) -> httpx.Response:
-    """What HEAD gives, which has the status and the headers of GET."""
+    """The response to HEAD, after a check that it has the status and headers of GET."""
     whole = client.get(path, headers=headers)
     head = client.head(path, headers=headers)
     assert (head.status_code, head.content) == (whole.status_code, b""), path
@@ -61,11 +61,11 @@ def test_a_page_leads_to_the_login_as_well(server: Served) -> None:
 
 
 def test_it_leaves_the_connection_as_it_was(server: Served) -> None:
-    with socket.create_connection(("127.0.0.1", server.port), PATIENT) as line:
+    with socket.create_connection(("127.0.0.1", server.port), PATIENT) as connection:
         for path in (b"/livez", b"/nothing"):
-            line.sendall(b"HEAD " + path + b" HTTP/1.1\r\nHost: x\r\n\r\n")
-        line.sendall(b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-        answers = b"".join(iter(lambda: line.recv(65_536), b""))
+            connection.sendall(b"HEAD " + path + b" HTTP/1.1\r\nHost: x\r\n\r\n")
+        connection.sendall(b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        answers = b"".join(iter(lambda: connection.recv(65_536), b""))
     assert answers.count(b"HTTP/1.1 ") == 3
     assert answers.count(b"{") == 1
 

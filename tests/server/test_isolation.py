@@ -1,4 +1,4 @@
-"""Every address with every role: a table, which a new address must join."""
+"""Every route with every role: a table, to which a new route must be added."""
 
 from __future__ import annotations
 
@@ -69,15 +69,15 @@ ALLOWED = {
         *("GET /customer/{decision}", "POST /customer/{decision}", f"DELETE {CUSTOMER}"),
     ),
 }
-"""By the roles that may ask for it. Nobody else gets anything but 403, and 401 without a key."""
+"""Routes by the roles that may request them. Others get 403, and 401 without a key."""
 JOBS = "wo"
-"""Who may ask for anything under /v1/jobs."""
+"""The roles that may request routes under /v1/jobs."""
 STREAMS = ("GET /v1/events", "GET /live")
-"""Answers that do not end; only their refusals are looked at."""
+"""Responses that do not end; only refusals are checked."""
 
 
 def table(server: InProcess) -> dict[str, str]:
-    """The roles of each address, destructive ones last."""
+    """The roles of each route, destructive routes last."""
     known = {address: roles for roles, rows in ALLOWED.items() for address in rows}
     jobs = {address: JOBS for address in addresses(server) if " /v1/jobs/" in address}
     return jobs | known
@@ -93,13 +93,13 @@ def addresses(server: InProcess) -> list[str]:
 
 
 FOREIGN = ("document_id", "webhook_id", "batch_id", "delivery_id")
-"""Parameters of paths that name something of a customer: of another's they are unknown."""
+"""Path parameters that name a resource of a customer. Those of other customers are unknown."""
 
 
 class Site:
-    """A server with all kinds of things of acme, and a key of each role.
+    """A server with all kinds of resources of acme, and a key of each role.
 
-    The key of a customer and the link are another's.
+    The key of a customer and the link belong to another customer.
     """
 
     def __init__(self, server: InProcess) -> None:
@@ -134,7 +134,7 @@ class Site:
         """The answer to a request about acme, its document and its webhook."""
         method, _, path = address.partition(" ")
         known = self.known | {"decision": "pause" if "/customer/" in path else "cancel"}
-        path = re.sub(r"{(\w+)}", lambda found: known.get(found[1], "abcdefghijkl"), path)
+        path = re.sub(r"{(\w+)}", lambda match: known.get(match[1], "abcdefghijkl"), path)
         client = self.server.http(None if role is None else self.keys[role])
         is_page = not path.startswith("/v1/")
         params = {"name": "acme"} if path.startswith("/customer") and method == "GET" else None

@@ -36,8 +36,8 @@ class Clock:
         return self.now
 
 
-def content(found: bytes) -> Content:
-    return Content(len(found), hashlib.sha256(found).hexdigest(), content=found)
+def content(blob: bytes) -> Content:
+    return Content(len(blob), hashlib.sha256(blob).hexdigest(), content=blob)
 
 
 class Site:
@@ -347,8 +347,8 @@ def test_a_job_belongs_to_the_key_that_claimed_it(run: Callable[[Test], None]) -
         id_ = site.submit()
         job = await site.one()
         address = f"/v1/jobs/{job['token']}"
-        for what in ("content", "text", "markdown", "data"):
-            refused(await site.other.get(f"{address}/{what}"), 409, "job-lost")
+        for resource in ("content", "text", "markdown", "data"):
+            refused(await site.other.get(f"{address}/{resource}"), 409, "job-lost")
         bodies = {
             "renew": {"done": 1, "total": 2},
             "finish": {"text": "stolen"},

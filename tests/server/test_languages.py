@@ -1,4 +1,4 @@
-"""Problems in the language of whoever asks."""
+"""Problems in the language of the request."""
 
 from __future__ import annotations
 
@@ -47,17 +47,17 @@ def test_title_and_detail_are_in_the_language_that_was_asked_for(
     customer: httpx.Client, kind: str
 ) -> None:
     status, ask = ASKED[kind]
-    answers = {each: ask(customer, {"Accept-Language": each}) for each in LANGUAGES}
-    found: dict[str, dict[str, Any]] = {name: each.json() for name, each in answers.items()}
+    answers = {language: ask(customer, {"Accept-Language": language}) for language in LANGUAGES}
+    problems: dict[str, dict[str, Any]] = {name: answer.json() for name, answer in answers.items()}
     for language, answer in answers.items():
         assert answer.status_code == status
         assert answer.headers["content-language"] == language
         assert "Accept-Language" in answer.headers["vary"]
-        assert found[language]["type"] == f"urn:fairlead:problem:{kind}"
-    assert len({each["title"] for each in found.values()}) == len(LANGUAGES)
-    assert len({each["detail"] for each in found.values()}) == len(LANGUAGES)
+        assert problems[language]["type"] == f"urn:fairlead:problem:{kind}"
+    assert len({details["title"] for details in problems.values()}) == len(LANGUAGES)
+    assert len({details["detail"] for details in problems.values()}) == len(LANGUAGES)
     plain = ask(customer, {})
-    assert plain.json() == found["en"]
+    assert plain.json() == problems["en"]
     assert plain.headers["content-language"] == "en"
 
 
@@ -99,8 +99,8 @@ def test_what_is_wrong_with_a_multipart_body_is_said_in_english(
     headers = {"Content-Type": "multipart/form-data; boundary=x", "Accept-Language": "de"}
     body = body if b"Content" not in body else b"--x\r\n" + body + b"\r\n\r\nx\r\n--x--\r\n"
     answer = customer.post("/v1/documents", content=body, headers=headers)
-    found = problem(answer, "invalid-upload", 400)["detail"]
-    assert found == f"malformed multipart body: {wrong}"
+    detail = problem(answer, "invalid-upload", 400)["detail"]
+    assert detail == f"malformed multipart body: {wrong}"
 
 
 @pytest.mark.parametrize(
@@ -116,13 +116,13 @@ def test_the_best_language_is_chosen(customer: httpx.Client, accepted: str, lang
 def test_numbers_are_written_as_the_language_writes_them(server: Served) -> None:
     client = server.customer("numbers")
     server.operator.patch("/v1/customers/numbers", json={"bytes_a_day": 12_345})
-    said = {
+    problems = {
         language: upload(client, b"x" * 20_000, headers={"Accept-Language": language}).json()
         for language in ("en", "de")
     }
-    assert "12,345 bytes" in said["en"]["detail"]
-    assert "12.345 Bytes" in said["de"]["detail"]
-    assert said["de"]["limit"] == "bytes_a_day"
+    assert "12,345 bytes" in problems["en"]["detail"]
+    assert "12.345 Bytes" in problems["de"]["detail"]
+    assert problems["de"]["limit"] == "bytes_a_day"
 
 
 def test_a_client_may_ask_for_its_language(server: Served) -> None:

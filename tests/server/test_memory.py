@@ -25,15 +25,15 @@ def done(server: Served, key: str, content: bytes) -> str:
 
 
 def slow_reader(server: Served, path: str, key: str, accept: str) -> socket.socket:
-    """A connection on which the beginning of the answer has come, and that reads no more."""
-    line = socket.socket()
-    line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    line.settimeout(PATIENT)
-    line.connect(("127.0.0.1", server.port))
+    """A connection that has read the beginning of the response, and reads no more."""
+    connection = socket.socket()
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    connection.settimeout(PATIENT)
+    connection.connect(("127.0.0.1", server.port))
     head = f"GET {path} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {key}\r\nAccept: {accept}\r\n"
-    line.sendall(f"{head}\r\n".encode())
-    assert line.recv(15) == b"HTTP/1.1 200 OK"
-    return line
+    connection.sendall(f"{head}\r\n".encode())
+    assert connection.recv(15) == b"HTTP/1.1 200 OK"
+    return connection
 
 
 def test_slow_readers_of_a_long_text_hold_none_of_it(data: Path) -> None:
@@ -67,7 +67,7 @@ def test_a_long_text_in_json_is_escaped_across_chunks(server: Served) -> None:
 
 
 def archive() -> bytes:
-    """240 MB in members of 40 MB, packed to a hundredth."""
+    """240 MB in members of 40 MB, compressed to a hundredth."""
     block = random.Random(1).randbytes(2_000) + bytes(200_000)
     member = block * (40_000_000 // len(block))
     packed = io.BytesIO()

@@ -17,7 +17,7 @@ from fairlead.server.middleware import RequestGuard
 
 
 def test_a_request_knows_nothing_of_who_asked_before_it(tmp_path: Path) -> None:
-    """One that came behind another on the same connection begins in that one's task."""
+    """A pipelined request starts in the context of the request before it."""
     known: list[str | None] = []
 
     async def app(_scope: Scope, _receive: Receive, send: Send) -> None:
@@ -66,7 +66,7 @@ def test_what_is_cut_off_when_the_server_stops_is_told_to_come_again(
 
     sent = asyncio.run(ask())
     if has_begun:
-        assert [each["type"] for each in sent] == ["http.response.start"]
+        assert [message["type"] for message in sent] == ["http.response.start"]
         return
     assert sent[0]["status"] == 503
     assert {(b"retry-after", b"5"), (b"connection", b"close")} <= set(sent[0]["headers"])

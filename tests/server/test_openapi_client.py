@@ -1,4 +1,4 @@
-"""A scenario by nothing but the OpenAPI document: operations by their ids, answers checked."""
+"""A scenario with the OpenAPI document alone: operations by id, responses checked."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def test_a_client_made_from_the_document_submits_waits_and_reads(tmp_path: Path)
         assert await client.call("getDocumentText", accept="text/plain", **text) == "One letter."
         parts = await client.call("getDocumentText", accept="application/json", **text)
         assert parts["text"] == "One letter."
-        found = await client.call("listDocuments", metadata={"metadata.order": "7"})
-        assert [part["name"] for part in found["documents"]] == ["c.txt", "b.txt"]
+        listing = await client.call("listDocuments", metadata={"metadata.order": "7"})
+        assert [part["name"] for part in listing["documents"]] == ["c.txt", "b.txt"]
         results = await client.call("listResults", include="text")
         assert {result["text"] for result in results} == {"One letter.", "Two.", "Three."}
         assert (await client.call("getBatch", batch_id=batch["batch"]))["progress"] == 1

@@ -33,10 +33,10 @@ PATCH = {
 
 def test_customers_are_made_changed_paused_and_reset(server: Served) -> None:
     operator = server.operator
-    made = operator.post("/v1/customers", json={"name": "a b-ü", "weight": 2})
-    assert made.status_code == 201
-    assert made.json()["weight"] == 2
-    path = made.headers["location"]
+    created = operator.post("/v1/customers", json={"name": "a b-ü", "weight": 2})
+    assert created.status_code == 201
+    assert created.json()["weight"] == 2
+    path = created.headers["location"]
     assert operator.get(path).json()["name"] == "a b-ü"
     problem(operator.post("/v1/customers", json={"name": "a b-ü"}), "customer-exists", 409)
     for bad in ({"thresholds": [1, 2]}, {"reset_interval": -5}, {"account": " x "}):
@@ -45,12 +45,14 @@ def test_customers_are_made_changed_paused_and_reset(server: Served) -> None:
         problem(operator.get("/v1/customers/not%20yet"), "unknown-customer", 404)
     changed = operator.patch(path, json=PATCH).json()
     assert {name: changed[name] for name in PATCH} == PATCH
-    kept = operator.patch(path, json={"pending_cap": None}).json()
-    assert (kept["pending_cap"], kept["weight"]) == (None, 2.5)
+    uncapped = operator.patch(path, json={"pending_cap": None}).json()
+    assert (uncapped["pending_cap"], uncapped["weight"]) == (None, 2.5)
     assert operator.post(path + "/pause").json()["paused"]
     assert not operator.post(path + "/resume").json()["paused"]
     assert operator.post(path + "/reset").json()["count"] is None
-    assert "a b-ü" in [each["name"] for each in operator.get("/v1/customers").json()["customers"]]
+    assert "a b-ü" in [
+        customer["name"] for customer in operator.get("/v1/customers").json()["customers"]
+    ]
     for wrong in ({"weight": -1}, {"colour": "red"}, {"pending_cap": 1.5}, {"thresholds": [1, 2]}):
         problem(operator.patch(path, json=wrong), "invalid-request", 400)
     problem(operator.get("/v1/customers/nobody"), "unknown-customer", 404)
@@ -79,17 +81,17 @@ def test_a_live_queue_is_switched_and_the_answer_says_what_changed(tmp_path: Pat
 
 
 def at_once(server: Served, method: str, path: str, bodies: list[Any]) -> list[httpx.Response]:
-    """The answers to requests of operators that are sent together, over lines of their own."""
+    """The responses to requests of operators that are sent at the same time."""
     key = (server.data / "operator.key").read_text().strip()
-    lines, barrier = [server.client(key) for _ in bodies], Barrier(len(bodies))
+    clients, barrier = [server.client(key) for _ in bodies], Barrier(len(bodies))
 
-    def send(line: httpx.Client, body: Any) -> httpx.Response:
-        line.get("/v1/me")  # so that the line is open
+    def send(client: httpx.Client, body: Any) -> httpx.Response:
+        client.get("/v1/me")  # so that the connection is open
         barrier.wait()
-        return line.request(method, path, json=body)
+        return client.request(method, path, json=body)
 
     with ThreadPoolExecutor(len(bodies)) as pool:
-        return list(pool.map(send, lines, bodies))
+        return list(pool.map(send, clients, bodies))
 
 
 def test_changes_of_one_customer_at_once_lose_nothing(server: Served) -> None:
@@ -103,23 +105,27 @@ def test_changes_of_one_customer_at_once_lose_nothing(server: Served) -> None:
             {"thresholds": [-number]},
         ]
         answers = at_once(server, "PATCH", path, changes)
-        assert [each.status_code for each in answers] == [200] * len(changes)
-        found = server.operator.get(path).json()
-        assert [{name: found[name] for name in each} for each in changes] == changes
+        assert [answer.status_code for answer in answers] == [200] * len(changes)
+        customer = server.operator.get(path).json()
+        assert [{name: customer[name] for name in change} for change in changes] == changes
 
 
 def test_of_those_who_make_one_customer_at_once_one_does(server: Served) -> None:
     for name in ("made-1", "made-2", "made-3", "made-4", "made-5"):
         bodies = [{"name": name, "pending_cap": cap} for cap in range(1, 7)]
         answers = at_once(server, "POST", "/v1/customers", bodies)
-        (made,) = [each for each in answers if each.status_code == 201]
-        for each in answers:
-            if each is not made:
-                problem(each, "customer-exists", 409)
-        kept = server.operator.get(f"/v1/customers/{name}").json()["pending_cap"]
-        assert kept == made.json()["pending_cap"] == bodies[answers.index(made)]["pending_cap"]
-        told = server.operator.get("/v1/audit", params={"limit": 3}).json()["entries"]
-        assert [each["customer"] for each in told].count(name) == 2
+        (created,) = [answer for answer in answers if answer.status_code == 201]
+        for answer in answers:
+            if answer is not created:
+                problem(answer, "customer-exists", 409)
+        pending_cap = server.operator.get(f"/v1/customers/{name}").json()["pending_cap"]
+        assert (
+            pending_cap
+            == created.json()["pending_cap"]
+            == bodies[answers.index(created)]["pending_cap"]
+        )
+        entries = server.operator.get("/v1/audit", params={"limit": 3}).json()["entries"]
+        assert [entry["customer"] for entry in entries].count(name) == 2
 
 
 def test_an_interval_that_nobody_lives_to_see_is_refused(server: Served) -> None:
@@ -132,14 +138,14 @@ def test_an_interval_that_nobody_lives_to_see_is_refused(server: Served) -> None
 @pytest.mark.parametrize("name", ["reset", "pause", "100%", "a%2Fkeys", "%25", "a b"])
 def test_a_name_is_never_taken_for_an_address(server: Served, name: str) -> None:
     operator = server.operator
-    made = operator.post("/v1/customers", json={"name": name})
-    assert made.status_code == 201
-    path = made.headers["location"]
+    created = operator.post("/v1/customers", json={"name": name})
+    assert created.status_code == 201
+    path = created.headers["location"]
     assert operator.get(path).json()["name"] == name
     assert operator.patch(path, json={"weight": 3}).json()["weight"] == 3
     assert operator.post(path + "/pause").json()["paused"]
     key = operator.post(path + "/keys").json()
-    assert [each["id"] for each in operator.get(path + "/keys").json()["keys"]] == [key["id"]]
+    assert [listed["id"] for listed in operator.get(path + "/keys").json()["keys"]] == [key["id"]]
     assert operator.delete(f"{path}/keys/{key['id']}").status_code == 204
 
 
@@ -194,16 +200,20 @@ def test_every_decision_is_in_the_audit_with_who_and_when(server: Served) -> Non
     operator.post("/v1/customers", json={"name": "audited"})
     operator.post("/v1/customers/audited/pause")
     entries = operator.get("/v1/audit", params={"limit": 2}).json()
-    assert [each["kind"] for each in entries["entries"]] == ["customer-paused", "customer-added"]
+    assert [entry["kind"] for entry in entries["entries"]] == ["customer-paused", "customer-added"]
     own = (server.data / "operator.key").read_text().split("_")[1]
-    assert {each["actor"] for each in entries["entries"]} == {own}
-    asked = {"customer": "audited", "url": "https://a.test/"}
-    made = operator.post("/v1/webhooks", json=asked).json()["id"]
-    operator.patch(f"/v1/webhooks/{made}", json={"enabled": False})
-    operator.delete(f"/v1/webhooks/{made}")
-    told = operator.get("/v1/audit", params={"limit": 3}).json()["entries"]
-    assert [each["kind"] for each in told] == ["webhook-removed", "webhook-set", "webhook-added"]
-    assert {each["actor"] for each in told} == {own}
+    assert {entry["actor"] for entry in entries["entries"]} == {own}
+    body = {"customer": "audited", "url": "https://a.test/"}
+    webhook_id = operator.post("/v1/webhooks", json=body).json()["id"]
+    operator.patch(f"/v1/webhooks/{webhook_id}", json={"enabled": False})
+    operator.delete(f"/v1/webhooks/{webhook_id}")
+    audited = operator.get("/v1/audit", params={"limit": 3}).json()["entries"]
+    assert [entry["kind"] for entry in audited] == [
+        "webhook-removed",
+        "webhook-set",
+        "webhook-added",
+    ]
+    assert {entry["actor"] for entry in audited} == {own}
     following = operator.get("/v1/audit", params={"limit": 2, "cursor": entries["next"]}).json()
     assert following["entries"][0]["seq"] < entries["entries"][-1]["seq"]
 
@@ -211,14 +221,14 @@ def test_every_decision_is_in_the_audit_with_who_and_when(server: Served) -> Non
 def test_keys_are_made_listed_and_revoked_at_once(server: Served) -> None:
     operator = server.operator
     operator.post("/v1/customers", json={"name": "keys"})
-    made = operator.post("/v1/customers/keys/keys").json()
-    client = server.client(made["key"])
+    key = operator.post("/v1/customers/keys/keys").json()
+    client = server.client(key["key"])
     assert client.get("/v1/documents").status_code == 200
     listed = operator.get("/v1/customers/keys/keys").json()["keys"]
-    assert [each["id"] for each in listed] == [made["id"]]
-    assert made["key"] not in str(listed)
+    assert [item["id"] for item in listed] == [key["id"]]
+    assert key["key"] not in str(listed)
     for _ in range(2):
-        assert operator.delete(f"/v1/customers/keys/keys/{made['id']}").status_code == 204
+        assert operator.delete(f"/v1/customers/keys/keys/{key['id']}").status_code == 204
         problem(client.get("/v1/documents"), "unauthorised", 401)
     problem(operator.delete("/v1/customers/keys/keys/none"), "unknown-key", 404)
     problem(operator.post("/v1/customers/nobody/keys"), "unknown-customer", 404)
@@ -238,7 +248,7 @@ def test_the_command_line_makes_and_revokes_keys_of_a_running_server(server: Ser
     assert operators.get("/v1/customers").status_code == 200
     run("revoke", id_)
     while client.get("/v1/documents").status_code == 200:
-        pass  # until the watcher has seen it: the test's own time limit bounds this
+        pass  # until the event feed has the event; the test's time limit bounds this
     problem(client.get("/v1/documents"), "unauthorised", 401)
 
 
@@ -274,7 +284,7 @@ def test_the_login_link_ends_with_the_key_that_it_stands_for(tmp_path: Path) -> 
     with served(tmp_path / "data", "--workers", "0") as server:
         other = server.operator.post("/v1/keys", json={"operator": True}).json()
         keys = server.operator.get("/v1/keys").json()["keys"]
-        (own,) = [each["id"] for each in keys if each["id"] != other["id"]]
+        (own,) = [key["id"] for key in keys if key["id"] != other["id"]]
         guest, operator = server.client(None), server.client(other["key"])
         assert guest.get(server.login).status_code == 303
         spare = operator.post("/v1/keys", json={"operator": True}).json()
@@ -372,9 +382,9 @@ def test_a_limit_is_named_and_harms_nobody_else(
         if limit == "pending":
             server.operator.patch("/v1/customers/greedy", json={"pending_cap": 2})
         answers = [upload(greedy, b"x" * 10) for _ in range(4)]
-        found = problem(answers[-1], "limit-reached", 429)
-        assert found["limit"] == limit
-        assert int(answers[-1].headers["retry-after"]) == found["retry_after"] > 0
+        details = problem(answers[-1], "limit-reached", 429)
+        assert details["limit"] == limit
+        assert int(answers[-1].headers["retry-after"]) == details["retry_after"] > 0
         assert upload(modest, b"x" * 10).status_code == 202
 
 
@@ -383,9 +393,9 @@ def test_what_no_limit_will_ever_let_in_is_not_asked_for_again(server: Served) -
     for limit, setting in (("pending", "pending_cap"), ("bytes_a_day", "bytes_a_day")):
         server.operator.patch("/v1/customers/too-much", json={setting: 2})
         answer = upload(client, b"x", b"y", b"z")
-        found = problem(answer, "limit-reached", 429)
-        assert (found["limit"], found.get("retry_after")) == (limit, None)
-        assert "at once" in found["detail"]
+        details = problem(answer, "limit-reached", 429)
+        assert (details["limit"], details.get("retry_after")) == (limit, None)
+        assert "at once" in details["detail"]
         assert "retry-after" not in answer.headers
         server.operator.patch("/v1/customers/too-much", json={setting: None})
 
@@ -393,8 +403,8 @@ def test_what_no_limit_will_ever_let_in_is_not_asked_for_again(server: Served) -
 def test_limits_of_one_customer_hold_from_the_next_request_on(server: Served) -> None:
     slow, quick = server.customer("slow"), server.customer("quick")
     limits = {"requests_a_second": 0.01, "requests_burst": 2, "bytes_a_day": 10}
-    found = server.operator.patch("/v1/customers/slow", json=limits).json()
-    assert {name: found[name] for name in limits} == limits
+    customer = server.operator.patch("/v1/customers/slow", json=limits).json()
+    assert {name: customer[name] for name in limits} == limits
     problem(upload(slow, b"more than ten bytes"), "limit-reached", 429)
     assert upload(slow, b"ten bytes!").status_code == 202
     assert problem(slow.get("/v1/me"), "limit-reached", 429)["limit"] == "requests_a_second"
@@ -413,7 +423,7 @@ def test_what_another_process_limits_is_known_with_its_event(server: Served) -> 
     assert client.get("/v1/me").status_code == 200
     with server.operator.stream("GET", "/v1/events") as events, Fairlead(server.data) as fairlead:
         lines = events.iter_lines()
-        assert any(line.startswith("id: ") for line in lines)  # from now on it hears everything
+        assert any(line.startswith("id: ") for line in lines)  # the stream has begun
         fairlead.customers.set("elsewhere", requests_a_second=0.001, requests_burst=1)
         news = '"kind":"customer-set","customer":"elsewhere"'
         assert any(news in line for line in lines)
@@ -422,20 +432,20 @@ def test_what_another_process_limits_is_known_with_its_event(server: Served) -> 
 
 
 def test_whoever_holds_a_key_learns_whose_it_is(server: Served) -> None:
-    found = server.customer("asker").get("/v1/me").json()
-    assert found["customer"] == "asker"
-    assert found["limits"]["max_upload_files"] == 100
+    me = server.customer("asker").get("/v1/me").json()
+    assert me["customer"] == "asker"
+    assert me["limits"]["max_upload_files"] == 100
     assert server.operator.get("/v1/me").json()["customer"] is None
 
 
 def test_an_operator_makes_lists_and_revokes_all_keys(server: Served) -> None:
-    made = server.operator.post("/v1/keys", json={"customer": "brand-new"})
-    assert made.status_code == 201
-    assert made.headers["cache-control"] == "no-store"
-    key = made.json()
+    created = server.operator.post("/v1/keys", json={"customer": "brand-new"})
+    assert created.status_code == 201
+    assert created.headers["cache-control"] == "no-store"
+    key = created.json()
     assert server.client(key["key"]).get("/v1/me").json()["customer"] == "brand-new"
     listed = server.operator.get("/v1/keys", params={"customer": "brand-new"}).json()["keys"]
-    assert [each["id"] for each in listed] == [key["id"]]
+    assert [item["id"] for item in listed] == [key["id"]]
     assert "key" not in listed[0]
     assert server.operator.delete(f"/v1/keys/{key['id']}").json()["revoked_at"]
     problem(server.client(key["key"]).get("/v1/me"), "unauthorised", 401)
@@ -461,15 +471,15 @@ def test_parts_are_listed_and_passwords_taken(server: Served) -> None:
         "/v1/documents", files={"file": ("a.zip", packed.getvalue())}, data={"password": "geheim"}
     ).json()
     client.get(f"/v1/documents/{sent['id']}", params={"wait": 60})
-    found = client.get("/v1/documents", params={"parent": sent["id"]}).json()["documents"]
-    assert sorted(each["name"] for each in found) == ["one.txt", "two.txt"]
+    parts = client.get("/v1/documents", params={"parent": sent["id"]}).json()["documents"]
+    assert sorted(part["name"] for part in parts) == ["one.txt", "two.txt"]
     foreign = other.get("/v1/documents", params={"parent": sent["id"]})
     problem(foreign, "unknown-document", 404)
-    client.get(f"/v1/documents/{found[0]['id']}", params={"wait": 60})
+    client.get(f"/v1/documents/{parts[0]['id']}", params={"wait": 60})
     client.delete(f"/v1/documents/{sent['id']}")
     left = client.get("/v1/documents", params={"parent": sent["id"]}).json()["documents"]
-    assert [(each["id"], each["parent"]) for each in left] == [
-        (each["id"], sent["id"]) for each in found
+    assert [(document["id"], document["parent"]) for document in left] == [
+        (part["id"], sent["id"]) for part in parts
     ]
     foreign = other.get("/v1/documents", params={"parent": sent["id"]})
     problem(foreign, "unknown-document", 404)
@@ -480,8 +490,8 @@ def test_a_blocked_customer_is_told_the_reason(server: Served) -> None:
     path = "/v1/customers/barred"
     shown = server.operator.post(f"{path}/block", json={"reason": "the invoice is open"})
     assert shown.json()["blocked"] == "the invoice is open"
-    found = problem(upload(barred, b"a letter"), "customer-blocked", 403)
-    assert "the invoice is open" in found["detail"]
+    details = problem(upload(barred, b"a letter"), "customer-blocked", 403)
+    assert "the invoice is open" in details["detail"]
     assert barred.get("/v1/documents").status_code == 200
     problem(barred.post(f"{path}/unblock"), "forbidden", 403)
     assert server.operator.post(f"{path}/unblock").json()["blocked"] is None

@@ -1,4 +1,4 @@
-"""The server while something it needs is away: it answers, says so, and goes on by itself."""
+"""Outages of the database and the disk: the server responds 503, and recovers by itself."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ lock_wait.STILL_BUSY_SECONDS = 0.05
 main()
 """
 BUSY_SOON = ("-c", _SOON)
-"""A server that gives up waiting for a lock after a moment, not after half a minute."""
+"""A server that waits for a lock only for a moment, not for half a minute."""
 _WANTS_MUCH = """
 from fairlead.config import data_folder
 from fairlead.cli import main
@@ -41,8 +41,8 @@ def wait_until_ready(server: Served, *, ready: bool) -> httpx.Response:
             return answer
 
 
-def told_of_work(server: Served) -> list[str]:
-    """What it has said about its work, once it has ended; each request refused has a line too."""
+def work_log(server: Served) -> list[str]:
+    """The log lines about its work, after it has ended. Each refused request has a line too."""
     server._reader.join()
     return [line for line in server.log if "fairlead: work" in line]
 
@@ -67,7 +67,7 @@ def test_a_database_locked_for_long_is_borne_and_nothing_is_lost(data: Path) -> 
         assert (ended["state"], ended["attempts"]) == ("done", 1)
         assert upload(client, b"another").status_code == 202
         assert server.stop() == 0
-        began, over = told_of_work(server)
+        began, over = work_log(server)
         assert "is locked by another process" in began
         assert "continue" in over
 
@@ -80,7 +80,7 @@ def test_a_server_that_is_held_up_ends_when_it_is_told_to(data: Path) -> None:
 
 
 def test_no_lock_keeps_a_server_from_ending_and_nothing_is_lost(data: Path) -> None:
-    """Neither what it reads, nor whether an upload was accepted, nor the time of who stops it."""
+    """It loses neither what it reads nor the outcome of an upload, and stops in time."""
     with served_by(BUSY_LONG, data, "--workers", "1") as server:
         client = server.customer("acme")
         first = upload(client, next(samples(1, seed=4, pages=(150, 150))).content).json()["id"]
@@ -118,7 +118,7 @@ def test_room_is_looked_for_where_something_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = DataFolder(tmp_path / "data", files=tmp_path / "shared")
-    assert folder.has_room()  # nothing is there yet, and nothing known
+    assert folder.has_room()  # the folder does not exist yet
     folder.make()
     assert folder.has_room()
     monkeypatch.setattr(data_folder, "NO_ROOM", 1 << 60)

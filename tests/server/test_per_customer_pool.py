@@ -1,4 +1,4 @@
-"""Threads that customers share: none of them takes all, and none waits for another's calls."""
+"""The pool that customers share: none can use all threads, none waits for another's calls."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from fairlead.server.per_customer_pool import THREADS_PER_CUSTOMER, PerCustomerP
 
 
 class Slow:
-    """A call that tells when it begins, and ends when it may."""
+    """A call that reports its start, and ends when the test permits."""
 
     def __init__(self) -> None:
-        self.begun = Queue[int]()
+        self.starts = Queue[int]()
         self.may_end = Event()
 
     def __call__(self) -> int:
-        self.begun.put(1)
+        self.starts.put(1)
         self.may_end.wait()
         return 1
 
     async def all_begun(self) -> None:
         for _ in range(THREADS_PER_CUSTOMER):
-            await asyncio.to_thread(self.begun.get)
+            await asyncio.to_thread(self.starts.get)
 
 
 def run(test: Coroutine[Any, Any, None], pool: PerCustomerPool) -> None:
@@ -45,7 +45,7 @@ def test_no_customer_has_more_than_its_share() -> None:
         await slow.all_begun()
         assert await pool.run("globex", lambda: "at once") == "at once"
         assert await pool.run(None, lambda: "too") == "too"
-        assert slow.begun.empty()
+        assert slow.starts.empty()
         slow.may_end.set()
         assert sum(await calls) == number
 
@@ -68,15 +68,15 @@ def test_what_has_not_begun_can_be_taken_back() -> None:
     pool, slow = PerCustomerPool("test"), Slow()
 
     async def take_back() -> None:
-        begun = asyncio.gather(*(pool.run("acme", slow) for _ in range(THREADS_PER_CUSTOMER)))
+        running = asyncio.gather(*(pool.run("acme", slow) for _ in range(THREADS_PER_CUSTOMER)))
         await slow.all_begun()
         waiting = asyncio.ensure_future(pool.run("acme", slow))
         await asyncio.sleep(0)
         waiting.cancel()
         await asyncio.wait([waiting])
         slow.may_end.set()
-        await begun
+        await running
         assert waiting.cancelled()
-        assert slow.begun.empty()
+        assert slow.starts.empty()
 
     run(take_back(), pool)

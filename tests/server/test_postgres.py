@@ -1,4 +1,4 @@
-"""Two servers on one PostgreSQL database: customers apart, outages borne, nothing lost."""
+"""Two servers on one PostgreSQL database: isolation of customers, outages, no loss."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fairlead.server.context import ServerContext
 
 @pytest.fixture
 def frail() -> Iterator[Server]:
-    """A server that may be killed, and forgets nothing."""
+    """A PostgreSQL server that a test may kill; it loses nothing."""
     with postgreskit.frail_server() as server:
         yield server
 
@@ -46,9 +46,12 @@ def sent(client: httpx.Client, content: str, key: str) -> httpx.Response:
 
 def wait_for_end(client: httpx.Client, id_: str) -> dict[str, object]:
     while True:
-        found = client.get(f"/v1/documents/{id_}", params={"wait": 20})
-        if found.status_code == 200 and found.json()["state"] not in ("waiting", "processing"):
-            answer: dict[str, object] = found.json()
+        response = client.get(f"/v1/documents/{id_}", params={"wait": 20})
+        if response.status_code == 200 and response.json()["state"] not in (
+            "waiting",
+            "processing",
+        ):
+            answer: dict[str, object] = response.json()
             return answer
 
 
@@ -73,17 +76,19 @@ def test_nothing_is_lost_when_the_database_is_killed_under_two_servers(
     assert accepted.status_code == 202
     ids += [accepted.json()["id"], sent(second, "after", "a").json()["id"]]
     ends = [wait_for_end(second, id_) for id_ in ids]
-    assert {each["state"] for each in ends} == {"done"}
-    texts = [first.get(f"/v1/documents/{each['id']}/text").text for each in ends]
+    assert {end["state"] for end in ends} == {"done"}
+    texts = [first.get(f"/v1/documents/{end['id']}/text").text for end in ends]
     assert texts == [*(f"before {n}" for n in range(5)), "meanwhile", "after"]
     every = first.get("/v1/documents", params={"limit": 100}).json()["documents"]
-    assert sorted(each["count"] for each in every) == [-number for number in range(6, -1, -1)]
+    assert sorted(document["count"] for document in every) == [
+        -number for number in range(6, -1, -1)
+    ]
 
 
 def test_the_database_keeps_customers_apart_where_we_forgot_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A bug in the API: it takes every document for everybody's."""
+    """A simulated bug in the API: every customer may see every document."""
     monkeypatch.setattr(Caller, "may_see", lambda _self, _customer: True)
     with postgreskit.lent(tmp_path):
         settings = {"store": postgreskit.url_for(tmp_path)}

@@ -1,4 +1,4 @@
-"""Preconditions: nothing is changed that is not as its sender knows it; by a real server."""
+"""Preconditions: a document changes only if it has the expected version; on a real server."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def last_event(server: Served) -> Any:
 
 
 def ready_for(client: httpx.Client, decision: str) -> str:
-    """The path of a document about which this can be decided."""
+    """The path of a document in a state that allows the decision."""
     path = submitted(client)
     if decision == "/retry":
         assert client.post(path + "/cancel").status_code == 200
@@ -58,12 +58,14 @@ def test_what_is_not_as_expected_is_not_changed(
     server: Served, client: httpx.Client, method: str, decision: str, headers: dict[str, str]
 ) -> None:
     path = ready_for(client, decision)
-    before, told = client.get(path), last_event(server)
-    given = {name: value.format(before.headers["etag"]) for name, value in headers.items()}
-    problem(client.request(method, path + decision, headers=given), "precondition-failed", 412)
+    before, event = client.get(path), last_event(server)
+    sent_headers = {name: value.format(before.headers["etag"]) for name, value in headers.items()}
+    problem(
+        client.request(method, path + decision, headers=sent_headers), "precondition-failed", 412
+    )
     after = client.get(path)
     assert (after.json(), after.headers["etag"]) == (before.json(), before.headers["etag"])
-    assert last_event(server) == told
+    assert last_event(server) == event
 
 
 @pytest.mark.parametrize(("method", "decision"), DECISIONS)
@@ -81,8 +83,8 @@ def test_what_is_as_expected_is_changed(
 ) -> None:
     path = ready_for(client, decision)
     known = etag(client, path)
-    given = {name: value.format(known) for name, value in headers.items()}
-    assert client.request(method, path + decision, headers=given).is_success
+    sent_headers = {name: value.format(known) for name, value in headers.items()}
+    assert client.request(method, path + decision, headers=sent_headers).is_success
     after = client.get(path)
     assert after.status_code == 404 or after.headers["etag"] != known
 
@@ -121,12 +123,12 @@ def test_deleting_again_what_was_deleted_is_no_error_whatever_was_expected(
     assert [client.delete(path, headers=known).status_code for _ in range(2)] == [204, 204]
 
 
-@pytest.mark.parametrize("what", ["", "/file", "/text"])
-def test_who_reads_may_expect_something_too(server: Served, what: str) -> None:
+@pytest.mark.parametrize("part", ["", "/file", "/text"])
+def test_who_reads_may_expect_something_too(server: Served, part: str) -> None:
     client = server.customer("reader")
     path = submitted(client)
     client.get(path, params={"wait": 60})
-    path += what
+    path += part
     known = etag(client, path)
     problem(client.get(path, headers={"If-Match": STALE}), "precondition-failed", 412)
     both = {"If-Match": STALE, "If-None-Match": known}
@@ -138,10 +140,10 @@ def test_who_reads_may_expect_something_too(server: Served, what: str) -> None:
 
 
 def test_the_document_names_it_wherever_it_can_be(server: Served) -> None:
-    found = server.operator.get("/openapi.json").json()["paths"]
+    paths = server.operator.get("/openapi.json").json()["paths"]
     named = {
         (method, path.removeprefix("/v1/documents/{document_id}"))
-        for path, operations in found.items()
+        for path, operations in paths.items()
         for method, operation in operations.items()
         if "412" in operation["responses"]
     }

@@ -10,7 +10,7 @@ from apikit import problem
 from inprocess import InProcess, in_process
 
 CURL = {"Content-Type": "application/x-www-form-urlencoded"}
-"""What curl sends with --data-binary."""
+"""The media type that curl sends with --data-binary."""
 
 
 def sent(

@@ -1,4 +1,4 @@
-"""The id of a request: in its answer, and in every line of the log that it causes."""
+"""The id of a request: in its response, and in each line that it writes to the log."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_requests_without_an_id_get_different_ones(tmp_path: Path) -> None:
 def test_a_submission_says_when_to_look_again(tmp_path: Path, number: int) -> None:
     async def ask(server: InProcess) -> None:
         client = server.http(server.fairlead.keys.add("acme")[0])
-        files = [("file", (f"{each}.txt", b"hello")) for each in range(number)]
+        files = [("file", (f"{index}.txt", b"hello")) for index in range(number)]
         answer = await client.post("/v1/documents", files=files)
         assert (answer.status_code, answer.headers["retry-after"]) == (202, "1")
         assert (await client.get(answer.headers["location"])).status_code == 200

@@ -34,28 +34,28 @@ def lines(response: httpx.Response) -> list[dict[str, Any]]:
 
 
 def test_an_operator_sees_all_results_in_order(server: Served) -> None:
-    found = lines(server.operator.get("/v1/results"))
-    names = [line["name"] for line in found]
+    results = lines(server.operator.get("/v1/results"))
+    names = [line["name"] for line in results]
     assert names == ["one.txt", "two.txt", "three.txt", "secret.txt", "broken.txt"]
-    assert [line["state"] for line in found] == ["done"] * 4 + ["failed"]
-    assert "text" not in found[0]
-    document = server.operator.get(f"/v1/documents/{found[0]['id']}").json()
-    assert {name: found[0][name] for name in document} == document
+    assert [line["state"] for line in results] == ["done"] * 4 + ["failed"]
+    assert "text" not in results[0]
+    document = server.operator.get(f"/v1/documents/{results[0]['id']}").json()
+    assert {name: results[0][name] for name in document} == document
 
 
 def test_pages_follow_the_cursor(server: Served) -> None:
-    found = lines(server.operator.get("/v1/results?limit=2"))
-    after = found[-1]["cursor"]
-    found += lines(server.operator.get("/v1/results", params={"after": after}))
-    assert found == lines(server.operator.get("/v1/results"))
-    assert lines(server.operator.get(f"/v1/results?after={found[-1]['cursor']}")) == []
+    results = lines(server.operator.get("/v1/results?limit=2"))
+    after = results[-1]["cursor"]
+    results += lines(server.operator.get("/v1/results", params={"after": after}))
+    assert results == lines(server.operator.get("/v1/results"))
+    assert lines(server.operator.get(f"/v1/results?after={results[-1]['cursor']}")) == []
 
 
 def test_contents_come_where_they_are_asked_for(server: Served) -> None:
-    found = lines(server.operator.get("/v1/results?include=text,data&customer=acme"))
-    assert [line["text"] for line in found] == ["one", "two", "three", None]
-    assert "data" in found[0]
-    assert "markdown" not in found[0]
+    results = lines(server.operator.get("/v1/results?include=text,data&customer=acme"))
+    assert [line["text"] for line in results] == ["one", "two", "three", None]
+    assert "data" in results[0]
+    assert "markdown" not in results[0]
 
 
 def test_a_customer_sees_nothing_of_others(server: Served) -> None:
@@ -91,14 +91,14 @@ def test_wrong_queries_are_refused(server: Served, query: str, kind: str, status
 def test_a_long_poll_is_answered_when_a_document_ends(server: Served) -> None:
     last = lines(server.operator.get("/v1/results"))[-1]["cursor"]
     with Fairlead(server.data) as fairlead:
-        fairlead.submit("cork", b"other event")  # which wakes nobody
+        fairlead.submit("cork", b"other event")  # which must end no long poll
         fairlead.customers.pause("cork")
         writer = Thread(target=add_done, args=(fairlead, "acme", ["late"]))
         writer.start()
-        found = lines(server.operator.get(f"/v1/results?after={last}&wait=60&include=text"))
+        results = lines(server.operator.get(f"/v1/results?after={last}&wait=60&include=text"))
         writer.join()
-    assert [line["text"] for line in found] == ["late"]
-    nothing = server.operator.get(f"/v1/results?after={found[-1]['cursor']}&wait=0.01")
+    assert [line["text"] for line in results] == ["late"]
+    nothing = server.operator.get(f"/v1/results?after={results[-1]['cursor']}&wait=0.01")
     assert lines(nothing) == []
 
 

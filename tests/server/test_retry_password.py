@@ -1,4 +1,4 @@
-"""A retry with a password: over HTTP, by the client, and what is refused."""
+"""A retry with a password: over HTTP and by the client, with refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Roles of keys: which address permits what, for every route of the OpenAPI document."""
+"""Roles of keys: permissions for every route of the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from fairlead.server.context import ServerContext
 
 SECRET = "acme-secret.txt"
 STREAMS = ("/v1/events",)
-"""Answers that do not end."""
+"""Responses that do not end."""
 ANYBODY = ("/livez", "/readyz", "/metrics")
 SERVICE = (
     *("/v1/documents", "/v1/batches", "/v1/results", "/v1/events", "/v1/webhooks", "/v1/me"),
     "/v1/usage",
 )
 TRACEBACKS = "/cause"
-"""What follows a document's path and shows internals, to operators only."""
+"""A path below a document that shows internals, to operators only."""
 WORKER = ("/v1/jobs", "/v1/me")
 
 
@@ -61,7 +61,7 @@ class Site:
     async def ask(self, role: Role | None, method: str, path: str) -> Any:
         """The answer to a request about acme and its document."""
         known = {"document_id": self.document.id, "webhook_id": self.webhook.id, "name": "acme"}
-        path = re.sub(r"{(\w+)}", lambda found: known.get(found[1], "abcdefghijkl"), path)
+        path = re.sub(r"{(\w+)}", lambda match: known.get(match[1], "abcdefghijkl"), path)
         key = None if role is None else self.keys[role]
         body: dict[str, Any] | None = {} if method in ("PATCH", "PUT") else None
         return await self.server.http(key).request(method, path, json=body)
@@ -260,7 +260,7 @@ def test_the_dashboard_offers_a_viewer_no_changes(tmp_path: Path) -> None:
                 page = await client.get(path)
                 assert page.status_code == 200, path
                 assert SECRET in page.text or "acme" in page.text
-                assert ("data-ask" in page.text) is has_buttons, path
+                assert ("data-confirm" in page.text) is has_buttons, path
                 assert ("checkbox" in page.text) is (has_buttons and path == "/documents"), path
         viewer = site.server.http(site.keys[Role.VIEWER])
         answer = await viewer.post("/documents/cancel", data={"id": site.document.id})

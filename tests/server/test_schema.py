@@ -1,4 +1,4 @@
-"""The OpenAPI document: true, by schemathesis, and complete."""
+"""The OpenAPI document: correct, checked by schemathesis, and complete."""
 
 from __future__ import annotations
 
@@ -100,7 +100,9 @@ def test_operation_ids_are_verbs_with_nouns_and_each_is_given_once(app: Any) -> 
 
 def test_parameters_are_those_that_callers_name(app: Any) -> None:
     paths = app.openapi()["paths"]
-    listed = {each["name"]: each for each in paths["/v1/documents"]["get"]["parameters"]}
+    listed = {
+        parameter["name"]: parameter for parameter in paths["/v1/documents"]["get"]["parameters"]
+    }
     assert listed["metadata"]["explode"], "metadata.KEY has names of the caller's own"
     for path, operations in paths.items():
         for operation in operations.values():
@@ -118,15 +120,15 @@ def test_the_fields_that_integrators_meet_are_described(app: Any) -> None:
 
 
 def test_every_time_has_its_format(app: Any) -> None:
-    found = set()
+    time_fields = set()
     for name, schema in app.openapi()["components"]["schemas"].items():
         for field, part in schema.get("properties", {}).items():
             if field.endswith("_at") or field in ("not_before", "expected_end"):
                 kinds = part.get("anyOf", [part])
                 formats = {kind.get("format") for kind in kinds if kind["type"] == "string"}
                 assert formats == {"date-time"}, (name, field)
-                found.add(field)
-    assert {"submitted_at", "finished_at", "not_before", "expected_end"} <= found
+                time_fields.add(field)
+    assert {"submitted_at", "finished_at", "not_before", "expected_end"} <= time_fields
 
 
 def test_a_submission_has_a_form_or_a_body_with_its_fields_in_the_query(app: Any) -> None:
@@ -134,7 +136,7 @@ def test_a_submission_has_a_form_or_a_body_with_its_fields_in_the_query(app: Any
     content = submit["requestBody"]["content"]
     assert set(content) == {"multipart/form-data", "application/octet-stream"}
     assert set(content["multipart/form-data"]["schema"]["properties"]) == {"file", *FIELD_BYTES}
-    query = {each["name"] for each in submit["parameters"] if each["in"] == "query"}
+    query = {parameter["name"] for parameter in submit["parameters"] if parameter["in"] == "query"}
     assert query == set(RAW_FIELDS)
     assert "password" not in query
 
@@ -159,15 +161,15 @@ def references(part: Any) -> Iterator[str]:
             yield part["$ref"]
         part = list(part.values())
     if isinstance(part, list):
-        for each in part:
-            yield from references(each)
+        for item in part:
+            yield from references(item)
 
 
 def test_every_reference_leads_somewhere(app: Any) -> None:
     document = app.openapi()
-    found = set(references(document))
-    assert "#/components/schemas/Documents" in found
-    for reference in found:
+    targets = set(references(document))
+    assert "#/components/schemas/Documents" in targets
+    for reference in targets:
         start, *names = reference.split("/")
         part = document
         for name in names:
@@ -209,7 +211,7 @@ def test_media_types_are_those_that_come(app: Any) -> None:
 def test_if_none_match_is_named_where_304_is(app: Any) -> None:
     for path, operations in app.openapi()["paths"].items():
         for operation in operations.values():
-            named = {each["name"] for each in operation.get("parameters", [])}
+            named = {parameter["name"] for parameter in operation.get("parameters", [])}
             assert ("If-None-Match" in named) == ("304" in operation["responses"]), path
 
 
@@ -226,8 +228,8 @@ def _check_all(server: Served, authorization: str) -> None:
     import schemathesis  # noqa: PLC0415 (its import takes a second, which only this test is to pay)
 
     schema = schemathesis.openapi.from_url(f"{server.url}/openapi.json")
-    for found in schema.get_all_operations():
-        operation: Any = found.ok()  # type: ignore[union-attr]  # a broken one fails here
+    for result in schema.get_all_operations():
+        operation: Any = result.ok()  # type: ignore[union-attr]  # a broken one fails here
         # A stream does not end, results are waited for, and made-up webhooks would call strangers.
         if (operation.method, operation.path) not in (
             ("get", "/v1/events"),

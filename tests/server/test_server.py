@@ -46,7 +46,7 @@ def test_concurrent_submissions_share_commits_and_counts_are_exact(data: Path) -
                 return [upload(client, b"%d %d" % (number, n)).json()["count"] for n in range(10)]
 
         with ThreadPoolExecutor(16) as pool:
-            counts = [count for found in pool.map(send, range(16)) for count in found]
+            counts = [count for batch in pool.map(send, range(16)) for count in batch]
         assert sorted(counts) == list(range(-159, 1))
         metrics = server.operator.get("/metrics").text
         commits = float(metrics.partition("\nfairlead_commits_total ")[2].split()[0])
@@ -61,7 +61,7 @@ def test_sigterm_finishes_what_runs_and_ends(data: Path) -> None:
         wait_until_claimed(client)
         assert server.stop() == 0
     with Fairlead(data) as fairlead:
-        states = {each.state.value for each in fairlead.documents()}
+        states = {document.state.value for document in fairlead.documents()}
         assert fairlead.queue.totals().processing == 0
         assert "done" in states
         assert "waiting" in states
@@ -98,9 +98,9 @@ def test_a_second_signal_cuts_requests_off_without_a_word_of_the_framework(data:
             f"Content-Type: {TYPE['Content-Type']}\r\nContent-Length: 1000\r\n"
             "Expect: 100-continue\r\n\r\n"
         )
-        with socket.create_connection(("127.0.0.1", server.port), PATIENT) as line:
-            line.sendall(head.encode())
-            assert line.recv(1000).startswith(b"HTTP/1.1 100")  # it waits for the body
+        with socket.create_connection(("127.0.0.1", server.port), PATIENT) as connection:
+            connection.sendall(head.encode())
+            assert connection.recv(1000).startswith(b"HTTP/1.1 100")  # it waits for the body
             server.process.send_signal(signal.SIGTERM)
             server.process.send_signal(signal.SIGINT)
             assert server.process.wait(PATIENT) == 1
@@ -115,10 +115,10 @@ def _metrics(server: Served) -> bytes:
 
 
 def _is_read(server: Served) -> bool:
-    """Whether the server has taken the connection of the upload: two clients, two connections."""
+    """Whether the server has accepted the connection of the upload, beside that of the client."""
     folder = Path(f"/proc/{server.process.pid}/fd")
-    sockets = [str(each.readlink()) for each in folder.iterdir()]
-    return sum(each.startswith("socket:") for each in sockets) >= 3
+    sockets = [str(link.readlink()) for link in folder.iterdir()]
+    return sum(socket.startswith("socket:") for socket in sockets) >= 3
 
 
 def test_what_was_answered_is_there_after_a_kill_and_a_restart(data: Path) -> None:
@@ -156,7 +156,7 @@ def test_a_crash_between_commit_and_answer_makes_no_second_document(data: Path) 
             upload(server.client(key), b"kept", headers={"Idempotency-Key": "the same"})
         assert server.process.wait(PATIENT) == -signal.SIGKILL
     with Fairlead(data) as fairlead:
-        (first,) = fairlead.documents()  # it was committed, and nobody was told
+        (first,) = fairlead.documents()  # it was committed, but the response was lost
     with served(data, "--workers", "0", "--port", str(port)) as server:
         client = server.client(key)
         again = upload(client, b"kept", headers={"Idempotency-Key": "the same"})
@@ -176,11 +176,11 @@ def test_a_client_gets_its_document_although_the_server_died_before_it_answered(
             ThreadPoolExecutor(1) as pool,
         ):
             client.me()
-            asked = pool.submit(client.submit, b"only once")
+            submission = pool.submit(client.submit, b"only once")
             first.process.wait(PATIENT)
             with served(data, "--workers", "0", "--port", str(port)):
-                document = asked.result(PATIENT)
-                assert [each.id for each in client.documents()] == [document.id]
+                document = submission.result(PATIENT)
+                assert [listed.id for listed in client.documents()] == [document.id]
                 assert document.count == 0
 
 
@@ -193,8 +193,8 @@ def test_half_an_upload_of_a_killed_server_is_swept_and_never_a_document(data: P
             + client.headers["authorization"].encode()
             + b"\r\n\r\n"
         )
-        with socket.create_connection(("127.0.0.1", server.port), PATIENT) as line:
-            line.sendall(head + HEAD + bytes(2_000_000))
+        with socket.create_connection(("127.0.0.1", server.port), PATIENT) as connection:
+            connection.sendall(head + HEAD + bytes(2_000_000))
             while not list((data / "files").rglob("incoming/*")):
                 pass
             server.process.kill()

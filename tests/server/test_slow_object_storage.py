@@ -1,4 +1,4 @@
-"""The server while object storage takes its time: nobody waits for what is another one's."""
+"""The server with slow object storage: no customer waits for the files of another."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ DELETED = b"<DeleteResult><Deleted><Key>%b</Key></Deleted></DeleteResult>"
 
 
 class Bucket(ThreadingHTTPServer):
-    """As much of S3 as is needed here. It tells what it is asked for, and answers when it may."""
+    """The part of S3 that the tests need. It records methods, and responds when a test permits."""
 
     daemon_threads = True
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.objects: dict[str, bytes] = {}
-        self.asked = Queue[str]()
+        self.methods = Queue[str]()
         self.may_answer = Event()
 
     def hold(self) -> None:
-        """Answer nobody from now on, and forget what was asked before."""
+        """Stop responding, and forget the recorded methods."""
         self.may_answer.clear()
-        self.asked = Queue[str]()
+        self.methods = Queue[str]()
 
     def expect(self, method: str, times: int = 1) -> None:
-        """Wait until so many ask for this."""
-        assert [self.asked.get(timeout=PATIENT) for _ in range(times)] == [method] * times
+        """Wait for so many requests with this method."""
+        assert [self.methods.get(timeout=PATIENT) for _ in range(times)] == [method] * times
 
     @property
     def url(self) -> str:
@@ -58,9 +58,9 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(b"")
 
     def do_POST(self) -> None:
-        asked = self.rfile.read(int(self.headers["Content-Length"]))
+        body = self.rfile.read(int(self.headers["Content-Length"]))
         self._wait()
-        self._answer(DELETED % asked.partition(b"<Key>")[2].partition(b"</Key>")[0])
+        self._answer(DELETED % body.partition(b"<Key>")[2].partition(b"</Key>")[0])
 
     def do_GET(self) -> None:
         if "list-type" in self.path:  # the sweep of orphans finds nothing
@@ -76,7 +76,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _wait(self) -> None:
         if self.path.endswith(MARKER):
             return
-        self.server.asked.put(self.command)
+        self.server.methods.put(self.command)
         self.server.may_answer.wait()
 
     def _answer(self, content: bytes) -> None:
@@ -88,21 +88,21 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_message(self, *_said: object) -> None:
-        """Nothing."""
+        """Log no requests."""
 
 
 @pytest.fixture
 def slow(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bucket]:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "who")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
-    with Bucket() as found:
-        thread = Thread(target=found.serve_forever)
+    with Bucket() as bucket:
+        thread = Thread(target=bucket.serve_forever)
         thread.start()
         try:
-            yield found
+            yield bucket
         finally:
-            found.may_answer.set()
-            found.shutdown()
+            bucket.may_answer.set()
+            bucket.shutdown()
             thread.join()
 
 
@@ -114,17 +114,17 @@ def server(data: Path, slow: Bucket) -> Iterator[Served]:
 
 @pytest.fixture
 def pool(slow: Bucket) -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor(MANY + 1) as made:
-        yield made
+    with ThreadPoolExecutor(MANY + 1) as executor:
+        yield executor
         slow.may_answer.set()
 
 
 def ids_of(client: httpx.Client, content: bytes, number: int = 1) -> list[str]:
-    """So many documents, once they are done."""
-    found = [upload(client, content).json()["id"] for _ in range(number)]
-    for each in found:
-        assert client.get(f"/v1/documents/{each}?wait=60").json()["state"] == "done"
-    return found
+    """The ids of so many documents, after they are done."""
+    ids = [upload(client, content).json()["id"] for _ in range(number)]
+    for id_ in ids:
+        assert client.get(f"/v1/documents/{id_}?wait=60").json()["state"] == "done"
+    return ids
 
 
 def test_who_sends_waits_for_nobody_else(
@@ -138,7 +138,7 @@ def test_who_sends_waits_for_nobody_else(
     coming.append(pool.submit(upload, globex, LONG))
     slow.expect("PUT")
     slow.may_answer.set()
-    assert {each.result().status_code for each in coming} == {202}
+    assert {future.result().status_code for future in coming} == {202}
 
 
 @pytest.mark.parametrize(
@@ -147,36 +147,36 @@ def test_who_sends_waits_for_nobody_else(
 def test_who_fetches_waits_for_nobody_else(
     place: str, server: Served, slow: Bucket, pool: ThreadPoolExecutor
 ) -> None:
-    """And nobody waits who fetches what is short."""
+    """Short texts and files need no fetch, so their requests do not wait either."""
     acme, globex = server.customer("acme"), server.customer("globex")
     slow.may_answer.set()
     long, (other,) = ids_of(acme, LONG, MANY), ids_of(globex, LONG)
     (short,) = ids_of(acme, b"short")
-    for each in server.data.glob("cache/**/fetched/*"):
-        each.unlink()  # else what the worker has fetched need not be fetched again
+    for path in server.data.glob("cache/**/fetched/*"):
+        path.unlink()  # so that the server fetches again what the worker has fetched
     slow.hold()
-    fetched = [pool.submit(acme.get, place.format(each)) for each in long]
+    fetched = [pool.submit(acme.get, place.format(id_)) for id_ in long]
     slow.expect("GET", THREADS_PER_CUSTOMER)
     assert "short" in acme.get(place.format(short)).text
     assert globex.get(f"/v1/documents/{other}").json()["state"] == "done"
     fetched.append(pool.submit(globex.get, place.format(other)))
     slow.expect("GET")
     slow.may_answer.set()
-    assert all("a long word" in each.result().text for each in fetched)
+    assert all("a long word" in future.result().text for future in fetched)
 
 
 def test_who_deletes_waits_for_nobody_else(
     server: Served, slow: Bucket, pool: ThreadPoolExecutor
 ) -> None:
-    """What is deleted is gone at once; its files may take their time."""
+    """Deleted documents are gone immediately; their files are removed later."""
     acme, globex = server.customer("acme"), server.customer("globex")
-    places = [f"/v1/documents/{each}" for each in ids_of(acme, b"short", MANY)]
+    places = [f"/v1/documents/{id_}" for id_ in ids_of(acme, b"short", MANY)]
     (other,) = ids_of(globex, b"short")
-    deleted = [pool.submit(acme.delete, each) for each in places]
+    deleted = [pool.submit(acme.delete, place) for place in places]
     slow.expect("POST", THREADS_PER_CUSTOMER)
     assert globex.get(f"/v1/documents/{other}").json()["state"] == "done"
     deleted.append(pool.submit(globex.delete, f"/v1/documents/{other}"))
     slow.expect("POST")
     assert globex.get(f"/v1/documents/{other}").status_code == 404
     slow.may_answer.set()
-    assert {each.result().status_code for each in deleted} == {204}
+    assert {future.result().status_code for future in deleted} == {204}

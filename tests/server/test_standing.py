@@ -1,4 +1,4 @@
-"""/v1/me, /v1/customers/{name}/standing and /v1/usage: own numbers, and nothing foreign."""
+"""/v1/me, /v1/customers/{name}/standing and /v1/usage: a customer sees only its own numbers."""
 
 from __future__ import annotations
 

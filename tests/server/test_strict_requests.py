@@ -1,4 +1,4 @@
-"""Finding 11: what a request must not contain."""
+"""Finding 11: requests that must be refused."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fastapi.routing import APIRoute
 
 from fairlead.errors import InvalidCustomer, InvalidName
 from fairlead.model.names import BIDI_CONTROLS, check_customer, check_name
-from fairlead.server.app import ROUTERS
+from fairlead.server.app import API
 
 SUBMIT = ("POST", "/v1/documents")
 
@@ -52,8 +52,8 @@ def test_every_route_refuses_unknown_query_parameters(tmp_path: Path) -> None:
     """Finding 11: only the routes that read documents did."""
     routes = [
         (method, re.sub(r"{\w+}", "x", route.path.replace("{name}", "acme")))
-        for router in ROUTERS
-        for route in router.routes
+        for module in API
+        for route in module.router.routes
         if isinstance(route, APIRoute) and route.path.startswith("/v1/")
         for method in sorted((route.methods or set()) - {"HEAD"})
     ]

@@ -1,4 +1,4 @@
-"""Fields of an upload: they come back, listings find them, and wrong ones are refused."""
+"""Fields of an upload: documents have them, listings filter by them, invalid ones are refused."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_the_client_sends_and_finds_them(tmp_path: Path) -> None:
         assert document.name == "document.json"
         assert await client.original(document.id) == b'{"order":7}'
         for query in ({"reference": "A-17"}, {"metadata": {"order": 471, "paid": True}}):
-            assert [each.id async for each in await client.documents(**query)] == [document.id]
+            assert [listed.id async for listed in await client.documents(**query)] == [document.id]
             assert (await other.documents(**query)).items == []
 
     in_process(tmp_path, send)

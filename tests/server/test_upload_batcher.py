@@ -1,4 +1,4 @@
-"""Uploads that come together share a batch, and nobody waits for others who do not come."""
+"""Uploads that arrive together share a batch, and no upload waits for ones that never arrive."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fairlead.server.upload_batcher import UploadBatcher
 
 
 class Noting:
-    """Accepts everything, and notes how many came together."""
+    """Accepts every offer, and records the sizes of batches."""
 
     is_far = False
 
@@ -36,21 +36,21 @@ class Noting:
 
 
 class Gate(Noting):
-    """Begins a batch, and goes on when it may."""
+    """Starts a batch, and ends it when the test permits."""
 
     def __init__(self, *, is_far: bool = False) -> None:
         super().__init__()
         self.is_far = is_far
-        self.begun, self.may_end = threading.Event(), threading.Event()
+        self.has_begun, self.may_end = threading.Event(), threading.Event()
 
     def accept_each(self, offers: list[Offer]) -> list[list[Any]]:
-        self.begun.set()
+        self.has_begun.set()
         self.may_end.wait()
         return [[offer.customer] for offer in offers]
 
 
 class Busy:
-    """The time of a loop that is late with everything; calls `then` after a while."""
+    """The clock of a busy event loop; calls `then` after some readings."""
 
     def __init__(self, then: Callable[[], None] = lambda: None) -> None:
         self._now = 0.0
@@ -72,14 +72,14 @@ def noting() -> Noting:
 
 @pytest.fixture
 def batcher(noting: Noting) -> Iterator[UploadBatcher]:
-    made = UploadBatcher(cast("Fairlead", noting))
-    yield made
-    made.close()
+    upload_batcher = UploadBatcher(cast("Fairlead", noting))
+    yield upload_batcher
+    upload_batcher.close()
 
 
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody comes too late."""
+    """Makes the batcher wait as long as uploads may still arrive."""
     monkeypatch.setattr(upload_batcher, "QUIET_SECONDS", 3600)
 
 
@@ -89,7 +89,7 @@ async def one_after_another(batcher: UploadBatcher, number: int) -> None:
 
 
 async def beside_each_other(batcher: UploadBatcher, *numbers: int) -> None:
-    """Clients who send so many each, always the next when they got their answer."""
+    """Clients that send so many documents each, one after another."""
     await asyncio.gather(*(one_after_another(batcher, number) for number in numbers))
 
 
@@ -156,7 +156,7 @@ def test_who_waits_when_it_closes_is_not_left_waiting() -> None:
 
     async def closed_meanwhile() -> list[Any]:
         first = asyncio.ensure_future(batcher.accept(Offer("first", [])))
-        await asyncio.to_thread(gate.begun.wait)
+        await asyncio.to_thread(gate.has_begun.wait)
         others = [asyncio.ensure_future(batcher.accept(Offer("other", []))) for _ in range(2)]
         await asyncio.sleep(0)
         gate.may_end.set()
@@ -192,7 +192,9 @@ def test_no_batch_waits_for_what_goes_far() -> None:
     batcher = UploadBatcher(cast("Fairlead", far))
 
     async def beside() -> None:
-        others = [asyncio.ensure_future(batcher.accept(Offer(each, []))) for each in ("a", "b")]
+        others = [
+            asyncio.ensure_future(batcher.accept(Offer(customer, []))) for customer in ("a", "b")
+        ]
         for _ in range(2):
             assert await batcher.accept(Offer("near", [])) == []
         assert far.batches == [1, 1]
@@ -211,7 +213,7 @@ def test_who_is_cut_off_far_away_is_told_what_became_of_it() -> None:
 
     async def cut_off() -> list[Any]:
         task = asyncio.ensure_future(batcher.accept(Offer("acme", [])))
-        await asyncio.to_thread(gate.begun.wait)
+        await asyncio.to_thread(gate.has_begun.wait)
         task.cancel()
         await asyncio.sleep(0)
         gate.may_end.set()
@@ -222,38 +224,38 @@ def test_who_is_cut_off_far_away_is_told_what_became_of_it() -> None:
 
 
 def test_what_has_not_begun_far_away_is_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    """When the server stops, whether its request was cut off or not."""
+    """When the server stops, whether the client is still connected or not."""
     monkeypatch.setattr("fairlead.server.per_customer_pool.THREADS_PER_CUSTOMER", 1)
     gate = Gate(is_far=True)
     batcher = UploadBatcher(cast("Fairlead", gate))
 
     async def taken_back() -> list[Any]:
-        begun, cut_off, left = [
+        running, cut_off, left = [
             asyncio.ensure_future(batcher.accept(Offer("acme", []))) for _ in range(3)
         ]
-        await asyncio.to_thread(gate.begun.wait)
+        await asyncio.to_thread(gate.has_begun.wait)
         cut_off.cancel()
         closing = asyncio.ensure_future(asyncio.to_thread(batcher.close))
         while not batcher._far._is_closed:
             await asyncio.sleep(0)
         gate.may_end.set()
         await closing
-        return list(await asyncio.gather(begun, cut_off, left, return_exceptions=True))
+        return list(await asyncio.gather(running, cut_off, left, return_exceptions=True))
 
-    told, *others = asyncio.run(taken_back())
-    assert told == ["acme"]
-    assert all(isinstance(each, asyncio.CancelledError) for each in others)
+    outcome, *others = asyncio.run(taken_back())
+    assert outcome == ["acme"]
+    assert all(isinstance(other, asyncio.CancelledError) for other in others)
 
 
 def test_who_is_cut_off_is_told_what_became_of_its_documents() -> None:
-    """It is never told that its documents were refused when they are stored."""
+    """A request must not be refused when its documents are stored."""
     gate = Gate()
     batcher = UploadBatcher(cast("Fairlead", gate))
 
     async def cut_off() -> list[Any]:
         accept = batcher.accept
         tasks = [asyncio.ensure_future(accept(Offer(name, []))) for name in ("first", "second")]
-        await asyncio.to_thread(gate.begun.wait)
+        await asyncio.to_thread(gate.has_begun.wait)
         for _ in range(3):  # as often as a server may do that
             for task in tasks:
                 task.cancel()

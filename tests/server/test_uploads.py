@@ -1,4 +1,4 @@
-"""Uploads: what is kept, and what is discarded."""
+"""Uploads: which files are kept, and which are discarded."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def test_offers_are_kept_or_refused_each_as_a_whole(tmp_path: Path) -> None:
                     file.flush()
             offers.append(Offer("acme", [(file, f"{number}.txt")]))
         answers = fairlead.intake.accept_each(offers)
-        refused = [number for number, each in enumerate(answers) if isinstance(each, Exception)]
+        refused = [number for number, answer in enumerate(answers) if isinstance(answer, Exception)]
         assert refused == [3]
-        accepted = [each[0] for each in answers if isinstance(each, list)]
-        assert [each.count for each in accepted] == list(range(0, -7, -1))
+        accepted = [answer[0] for answer in answers if isinstance(answer, list)]
+        assert [document.count for document in accepted] == list(range(0, -7, -1))
         assert fairlead.original(accepted[4].id) == b"5" * 10
         assert files_below(tmp_path / "files") == {accepted[5].id}
         assert fairlead.original(accepted[5].id) == b"6" * 100_000
@@ -82,13 +82,13 @@ def test_what_is_discarded_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_an_upload_that_is_cut_off_is_not_closed_while_it_is_written(tmp_path: Path) -> None:
-    """Its descriptor might be another file's by then."""
+    """Its file descriptor might belong to another file by then."""
     steps: list[str] = []
-    begun, may_end = threading.Event(), threading.Event()
+    has_begun, may_end = threading.Event(), threading.Event()
 
     class Slow:
         def flush(self) -> None:
-            begun.set()
+            has_begun.set()
             may_end.wait()
             steps.append("flushed")
 
@@ -96,7 +96,7 @@ def test_an_upload_that_is_cut_off_is_not_closed_while_it_is_written(tmp_path: P
         with Fairlead(tmp_path) as fairlead:
             context = ServerContext(fairlead)
             task = asyncio.ensure_future(_flushed(context, cast("Any", Slow())))
-            await asyncio.to_thread(begun.wait)
+            await asyncio.to_thread(has_begun.wait)
             task.cancel()
             await asyncio.sleep(0)
             may_end.set()

@@ -1,4 +1,4 @@
-"""Webhooks over HTTP: a real receiver on loopback, and customers who see only their own."""
+"""Webhooks over HTTP: a real receiver on loopback; customers see only their own webhooks."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from apikit import Served, problem, served, upload
 from standardwebhooks import Webhook
 
 NOBODY = "http://127.0.0.1:9/hook"
-"""Where no server listens."""
+"""A URL where no server listens."""
 Received = Queue[tuple[dict[str, str], bytes]]
 
 
 @contextmanager
 def receiver() -> Iterator[tuple[str, Received]]:
-    """A server that takes everything, on a free port of loopback."""
+    """A server that accepts all deliveries, on a free port of loopback."""
     received: Received = Queue()
 
     class Handler(BaseHTTPRequestHandler):
@@ -60,18 +60,18 @@ def test_a_receiver_is_told_and_can_check_who_tells(hooked: Served) -> None:
     with receiver() as (url, received):
         answer = acme.post("/v1/webhooks", json={"url": url})
         assert answer.status_code == 201
-        made = answer.json()
+        webhook = answer.json()
         id_ = upload(acme, b"a letter").json()["id"]
         headers, body = received.get(timeout=60)
-        Webhook(made["secret"]).verify(body, headers)
-        told = json.loads(body)
-        assert (told["type"], told["data"]["id"]) == ("document.done", id_)
-        assert "secret" not in acme.get(f"/v1/webhooks/{made['id']}").json()
-        test = acme.post(f"/v1/webhooks/{made['id']}/test")
+        Webhook(webhook["secret"]).verify(body, headers)
+        payload = json.loads(body)
+        assert (payload["type"], payload["data"]["id"]) == ("document.done", id_)
+        assert "secret" not in acme.get(f"/v1/webhooks/{webhook['id']}").json()
+        test = acme.post(f"/v1/webhooks/{webhook['id']}/test")
         assert test.status_code == 202
         received.get(timeout=60)
-    listed = acme.get(f"/v1/webhooks/{made['id']}/deliveries").json()["deliveries"]
-    assert [each["kind"] for each in listed] == ["webhook.test", "document.done"]
+    listed = acme.get(f"/v1/webhooks/{webhook['id']}/deliveries").json()["deliveries"]
+    assert [delivery["kind"] for delivery in listed] == ["webhook.test", "document.done"]
 
 
 def test_a_customer_never_sees_anothers_webhooks(hooked: Served) -> None:
@@ -97,13 +97,13 @@ def test_a_customer_never_sees_anothers_webhooks(hooked: Served) -> None:
 def test_a_cursor_belongs_to_the_webhook_whose_page_gave_it(hooked: Served) -> None:
     acme = hooked.customer("acme")
     first, other = (acme.post("/v1/webhooks", json={"url": NOBODY}).json()["id"] for _ in "ab")
-    made = [acme.post(f"/v1/webhooks/{first}/test").json()["id"] for _ in range(3)]
+    delivery_ids = [acme.post(f"/v1/webhooks/{first}/test").json()["id"] for _ in range(3)]
     path = f"/v1/webhooks/{first}/deliveries"
     page = acme.get(path, params={"limit": 2}).json()
-    assert page["next"] == made[1]
+    assert page["next"] == delivery_ids[1]
     rest = acme.get(path, params={"cursor": page["next"]}).json()
-    assert [each["id"] for each in rest["deliveries"]] == made[:1]
-    for id_, cursor in ((first, "tampered"), (other, made[1])):
+    assert [delivery["id"] for delivery in rest["deliveries"]] == delivery_ids[:1]
+    for id_, cursor in ((first, "tampered"), (other, delivery_ids[1])):
         answer = acme.get(f"/v1/webhooks/{id_}/deliveries", params={"cursor": cursor})
         problem(answer, "invalid-cursor", 400)
 
@@ -111,9 +111,9 @@ def test_a_cursor_belongs_to_the_webhook_whose_page_gave_it(hooked: Served) -> N
 def test_an_operator_makes_one_for_a_customer(hooked: Served) -> None:
     hooked.customer("acme")
     url = NOBODY
-    made = hooked.operator.post("/v1/webhooks", json={"url": url, "customer": "acme"})
-    assert made.status_code == 201
-    assert made.json()["customer"] == "acme"
+    created = hooked.operator.post("/v1/webhooks", json={"url": url, "customer": "acme"})
+    assert created.status_code == 201
+    assert created.json()["customer"] == "acme"
     unknown = hooked.operator.post("/v1/webhooks", json={"url": url, "customer": "nobody"})
     assert unknown.status_code == 404
 
@@ -121,16 +121,16 @@ def test_an_operator_makes_one_for_a_customer(hooked: Served) -> None:
 def test_one_webhook_of_an_operator_is_told_of_all_customers(hooked: Served) -> None:
     acme, globex = hooked.customer("acme"), hooked.customer("globex")
     with receiver() as (url, received):
-        made = hooked.operator.post("/v1/webhooks", json={"url": url}).json()
-        assert made["customer"] is None
+        webhook = hooked.operator.post("/v1/webhooks", json={"url": url}).json()
+        assert webhook["customer"] is None
         ids = {upload(client, b"a letter").json()["id"]: client for client in (acme, globex)}
-        told = [json.loads(received.get(timeout=60)[1])["data"] for _ in ids]
-    assert {document["id"]: document["customer"] for document in told} == dict(
+        documents = [json.loads(received.get(timeout=60)[1])["data"] for _ in ids]
+    assert {document["id"]: document["customer"] for document in documents} == dict(
         zip(ids, ("acme", "globex"), strict=True)
     )
     assert acme.get("/v1/webhooks").json() == {"webhooks": []}
-    problem(acme.get(f"/v1/webhooks/{made['id']}"), "unknown-webhook", 404)
-    problem(acme.delete(f"/v1/webhooks/{made['id']}"), "unknown-webhook", 404)
+    problem(acme.get(f"/v1/webhooks/{webhook['id']}"), "unknown-webhook", 404)
+    problem(acme.delete(f"/v1/webhooks/{webhook['id']}"), "unknown-webhook", 404)
     problem(acme.post("/v1/webhooks", json={"url": NOBODY, "customer": "globex"}), "forbidden", 403)
 
 

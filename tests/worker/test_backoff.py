@@ -5,8 +5,14 @@ from __future__ import annotations
 import pytest
 
 from fairlead.backoff import FIRST_SECONDS, LONGEST_SECONDS, Attempts, Backoff, Outage
-from fairlead.errors import DamagedData, DiskFull, FairleadError, StoreBusy, TemporarilyUnavailable
-from fairlead.i18n.texts import errors
+from fairlead.errors import (
+    DamagedData,
+    DiskFull,
+    FairleadError,
+    StoreBusy,
+    TemporarilyUnavailable,
+    error_classes,
+)
 
 FULL = DiskFull("the disk is full; free some space")
 
@@ -45,7 +51,7 @@ def test_a_thousand_failures_overflow_nothing() -> None:
 
 
 def test_temporary_failures_have_one_base_class() -> None:
-    assert {error_class.code for error_class in errors(TemporarilyUnavailable)} == {
+    assert {error_class.code for error_class in error_classes(TemporarilyUnavailable)} == {
         *("not-now", "disk-full", "read-only-data", "store-busy", "store-unreachable"),
         "files-unreachable",
     }

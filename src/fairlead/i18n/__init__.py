@@ -1,6 +1,6 @@
-"""Translations of what customers read: sentences, numbers, durations and times.
+"""Translations for customers: texts, numbers, durations and times.
 
-The catalogues are the `.po` files of this package, each read when its language is first used.
+The catalogues are the `.po` files of this package; each is read when its language is first used.
 """
 
 from fairlead.i18n.languages import LANGUAGES, language_of, negotiate

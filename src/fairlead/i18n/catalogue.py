@@ -14,7 +14,7 @@ _LINE = re.compile(r'(msgid_plural|msgid|msgstr)(?:\[(\d)\])? (".*")')
 
 
 @dataclass
-class Entry:
+class CatalogueEntry:
     """One text with its translations: one, or one for each form of the plural."""
 
     flags: set[str] = field(default_factory=set)
@@ -25,7 +25,7 @@ class Entry:
 
 @cache
 def catalogue(language: str) -> dict[str, tuple[str, ...]]:
-    """The translations by their English text, without fuzzy and missing ones; none for English."""
+    """The translations by English text, without fuzzy and missing ones; empty for English."""
     if language == DEFAULT:
         return {}
     return {
@@ -35,14 +35,14 @@ def catalogue(language: str) -> dict[str, tuple[str, ...]]:
     }
 
 
-def entries(language: str) -> list[Entry]:
-    """Everything in a language's file; the header is the entry of the empty text."""
+def entries(language: str) -> list[CatalogueEntry]:
+    """All entries of a language's file; the entry of the empty text is the header."""
     text = files(__package__).joinpath(f"{language}.po").read_text("utf-8")
     return [_entry(block) for block in re.split(r"\n\s*\n", text.strip())]
 
 
-def _entry(block: str) -> Entry:
-    entry = Entry()
+def _entry(block: str) -> CatalogueEntry:
+    entry = CatalogueEntry()
     keyword, number = "msgid", 0
     for line in block.splitlines():
         if line.startswith("#,"):

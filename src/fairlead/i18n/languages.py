@@ -1,4 +1,4 @@
-"""Our languages: which one a reader gets, and how each writes numbers, times and plurals."""
+"""The languages: negotiation, and the formats of numbers, times and plurals."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _NO_BREAK_SPACE = "\u00a0"
 
 
 class Format(NamedTuple):
-    """`least_grouped` is the first number with a separator; `form` maps a number to its plural."""
+    """`least_grouped` is the first number with separators; `form` maps numbers to plural forms."""
 
     decimal: str
     group: str
@@ -22,7 +22,7 @@ class Format(NamedTuple):
 
 
 def _polish(number: int) -> int:
-    """1; numbers that end in 2 to 4, but not in 12 to 14; all others."""
+    """Form 0 for 1; form 1 for numbers that end in 2 to 4, but not in 12 to 14; else form 2."""
     if number == 1:
         return 0
     return 1 if 2 <= number % 10 <= 4 and not 12 <= number % 100 <= 14 else 2
@@ -39,7 +39,7 @@ LANGUAGES = tuple(FORMATS)
 
 
 def negotiate(accepted: str | None) -> str:
-    """The best language for a header `Accept-Language`; English where none fits. Never raises."""
+    """The best language for a header `Accept-Language`; English if none fits. Never raises."""
     best, best_quality = DEFAULT, 0.0
     for part in (accepted or "")[:_MOST_CHARACTERS].split(","):
         tag, _, parameters = part.partition(";")
@@ -58,7 +58,7 @@ def language_of(environment: Mapping[str, str]) -> str:
 
 
 def _language(tag: str) -> str | None:
-    """Our language for a tag such as de, de-AT or de_AT; regions make no difference."""
+    """The language of a tag such as de, de-AT or de_AT; regions are ignored."""
     first = tag.strip().lower().replace("_", "-").partition("-")[0]
     if first == "*":
         return DEFAULT

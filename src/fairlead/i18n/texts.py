@@ -1,10 +1,8 @@
-"""Every English text that the catalogues must have."""
+"""The English texts that all catalogues must have."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from fairlead.errors import FairleadError
+from fairlead.errors import error_classes
 from fairlead.model.states import REFUSALS, Action
 from fairlead.policy.explain import PHRASES, WORDS, Plural
 from fairlead.policy.failures import SENTENCES
@@ -18,23 +16,16 @@ LENGTHS = {
     60: Plural("number", "{number} minute", "{number} minutes"),
     1: Plural("number", "{number} second", "{number} seconds"),
 }
-"""Lengths of time, by their seconds."""
-
-
-def errors(base: type[FairleadError] = FairleadError) -> Iterator[type[FairleadError]]:
-    """Every class of the tree of errors."""
-    yield base
-    for subclass in base.__subclasses__():
-        yield from errors(subclass)
+"""Units of time, by their seconds."""
 
 
 def sentences() -> set[str]:
-    """Texts of one form."""
-    refusals = {REFUSALS[Action.CANCEL], REFUSALS[Action.RETRY]}  # what customers may ask for
-    return refusals | {
+    """Texts without plural forms."""
+    return {
+        *(REFUSALS[Action.CANCEL], REFUSALS[Action.RETRY]),  # the actions of customers
         *WORDS.values(),
         *SENTENCES.values(),
-        *(each.title for each in errors()),
+        *(error.title for error in error_classes()),
         FORECAST,
         FORECAST_NOW,
         MOST_AHEAD,

@@ -1,4 +1,4 @@
-"""The application: all routes, and an OpenAPI document that tells the whole truth."""
+"""The application: all routes, the middleware around them, and the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from fairlead.server.dashboard import (
 )
 from fairlead.server.dashboard import customers as customer_pages
 from fairlead.server.dashboard import documents as document_pages
-from fairlead.server.dashboard.page import unknown_address
+from fairlead.server.dashboard.page import unknown_url
 from fairlead.server.examples import EXAMPLES
 from fairlead.server.middleware import DirectRoutes, RequestGuard
 from fairlead.server.routes import (
@@ -49,30 +49,31 @@ from fairlead.server.routes import (
     webhooks,
 )
 
-ROUTERS = (
-    batches.router,
-    *(
-        documents.router,
-        results.router,
-        usage.router,
-        events.router,
-        customers.router,
-        keys.router,
-        policy.router,
-    ),
-    *(
-        webhooks.router,
-        health.router,
-        login.router,
-        overview.router,
-        priority.router,
-        zip_download.router,
-        links.router,
-        customer_link.router,
-        customer_pages.router,
-    ),
-    *(document_pages.router, live.router, pipelines.router, document_results.router),
-    jobs.router,
+API = (
+    batches,
+    documents,
+    results,
+    usage,
+    events,
+    customers,
+    keys,
+    policy,
+    webhooks,
+    health,
+    pipelines,
+    document_results,
+    jobs,
+)
+PAGES = (
+    login,
+    overview,
+    priority,
+    zip_download,
+    links,
+    customer_link,
+    customer_pages,
+    document_pages,
+    live,
 )
 _SECONDS = {"schema": {"type": "integer"}}
 _REQUEST_ID = {
@@ -81,7 +82,7 @@ _REQUEST_ID = {
     "schema": {"type": "string", "pattern": "^[A-Za-z0-9._-]{1,64}$"},
 }
 STREAMS = frozenset(["/v1/events", "/live"])
-"""Responses that do not end, so that HEAD has no answer."""
+"""Responses that do not end, so HEAD is not allowed."""
 
 
 def create_app(context: ServerContext) -> ASGIApp:
@@ -89,10 +90,12 @@ def create_app(context: ServerContext) -> ASGIApp:
 
 
 def guarded(app: FastAPI, context: ServerContext) -> ASGIApp:
+    """The application with its middleware."""
     return RequestGuard(DirectRoutes(app), context)
 
 
 def create_inner(context: ServerContext) -> FastAPI:
+    """The application without middleware."""
     app = FastAPIOffline(
         title="Fairlead",
         version=fairlead.__version__,
@@ -100,12 +103,13 @@ def create_inner(context: ServerContext) -> FastAPI:
         redoc_url=None,
         lifespan=_lifespan,
         redirect_slashes=False,
-        routes=[route for router in ROUTERS for route in router.routes],
+        routes=[route for module in (*API, *PAGES) for route in module.router.routes],
     )
     _add_head(app)
     app.state.context = context
-    app.router.default = unknown_address
-    app.middleware_stack = AsyncExitStackMiddleware(app.router)  # errors are the guard's
+    app.router.default = unknown_url
+    # RequestGuard handles errors, so the framework's own middleware for them is left out.
+    app.middleware_stack = AsyncExitStackMiddleware(app.router)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return app
 
@@ -128,13 +132,13 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
 
 def _openapi(app: FastAPI) -> dict[str, Any]:
     if app.openapi_schema is None:
-        about: dict[str, Any] = {
-            "title": app.title,
-            "version": app.version,
-            "description": app.description,
-        }
-        routes = [_without_head(route) for route in app.routes]
-        app.openapi_schema = _completed(get_openapi(**about, routes=routes))
+        document = get_openapi(
+            title=app.title,
+            version=app.version,
+            description=app.description,
+            routes=[_without_head(route) for route in app.routes],
+        )
+        app.openapi_schema = _complete_document(document)
     return app.openapi_schema
 
 
@@ -146,8 +150,8 @@ def _without_head(route: BaseRoute) -> BaseRoute:
     return listed
 
 
-def _completed(document: dict[str, Any]) -> dict[str, Any]:
-    """With the scheme of keys and an example of each schema, without FastAPI's error schemas."""
+def _complete_document(document: dict[str, Any]) -> dict[str, Any]:
+    """Add the authentication scheme and an example of each schema; drop FastAPI's error schemas."""
     parts = document.setdefault("components", {}).setdefault("schemas", {})
     parts.pop("HTTPValidationError", None)
     parts.pop("ValidationError", None)
@@ -157,7 +161,7 @@ def _completed(document: dict[str, Any]) -> dict[str, Any]:
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
             operation["summary"] = _summary(operation)
-            _complete(operation, needs_key=path.startswith("/v1"), writes=method != "get")
+            _complete_operation(operation, needs_key=path.startswith("/v1"), writes=method != "get")
     for name in EXAMPLES:
         parts[name]["example"] = EXAMPLES[name]
     submit = document["paths"]["/v1/documents"]["post"]["responses"]["202"]
@@ -171,7 +175,7 @@ def _summary(operation: dict[str, Any]) -> str:
     return words[:1].upper() + words[1:]
 
 
-def _complete(operation: dict[str, Any], *, needs_key: bool, writes: bool) -> None:
+def _complete_operation(operation: dict[str, Any], *, needs_key: bool, writes: bool) -> None:
     responses = operation["responses"]
     if writes:
         responses["507"] = schemas.problems("disk-full")[507]

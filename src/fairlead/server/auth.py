@@ -17,27 +17,26 @@ from fairlead.model.keys import Role, StoredKey, id_of, matches
 from fairlead.model.names import check_customer
 from fairlead.server.headers import header_list
 from fairlead.server.problems import Problem
-from fairlead.server.roles import check_role
+from fairlead.server.roles import SAFE_METHODS, check_role
 from fairlead.server.sessions import Sessions
 
 if TYPE_CHECKING:
     from fairlead.server.context import ServerContext
 
 REQUEST_CUSTOMER: ContextVar[str | None] = ContextVar("request_customer", default=None)
-"""The customer whose key came with the current request; None: an operator's key, or none yet."""
+"""The customer of the current request's key; None: no customer's key, or not yet authenticated."""
 
 _CALLER = "fairlead.caller"
 COOKIE = "fairlead_session"
 LINK_SECONDS = 3600
 _MAX_LINKS = 100
 _MAX_CACHED = 10_000
-_SAFE_METHODS = frozenset(["GET", "HEAD", "OPTIONS"])
 _WITHOUT_PAGES = frozenset([Role.SERVICE, Role.WORKER, Role.LINK])
-"""Roles that may open no page of the dashboard, not even to log out."""
+"""Roles that may not log in to the dashboard."""
 
 
 class Caller(NamedTuple):
-    """Who sends a request. Only a customer's key has a customer."""
+    """The holder of a request's key. `customer` is None for keys that belong to no customer."""
 
     key_id: str
     customer: str | None
@@ -45,7 +44,7 @@ class Caller(NamedTuple):
 
     @property
     def is_operator(self) -> bool:
-        """Whether it sees what operators see; a viewer does."""
+        """Whether it may read what operators read; a viewer may."""
         return self.role in (Role.OPERATOR, Role.VIEWER)
 
     @property
@@ -55,12 +54,21 @@ class Caller(NamedTuple):
     def may_see(self, customer: str) -> bool:
         return self.customer in (None, customer)
 
+    def customer_filter(self, named: str | None) -> str | None:
+        """The customer whose data a listing shows: its own or the named one; None: all customers.
+
+        Raises if a customer's key names another customer.
+        """
+        if self.customer is not None and named not in (None, self.customer):
+            raise not_own_customer()
+        return self.customer or named
+
 
 class Authenticator:
-    """Checks keys and sessions, and caches keys and settings of customers.
+    """Checks keys and sessions, and caches keys and customers' settings.
 
-    A key that another process revokes is refused as soon as its event arrives, some hundredths of
-    a second later; one that is revoked over HTTP, at once.
+    A key that is revoked over HTTP is refused immediately. A key that another process revokes is
+    refused when the event arrives, some hundredths of a second later.
     """
 
     def __init__(self, context: ServerContext) -> None:
@@ -72,14 +80,14 @@ class Authenticator:
         self._login_tokens: dict[str, float] = {}
 
     async def caller(self, request: Request) -> Caller:
-        """Who sends this request; raises without a valid key, or when the rate limit is reached.
+        """The caller; raises without a valid key, or when the rate limit is reached.
 
-        The first call for a request decides. Later ones return the same.
+        Only the first call for a request checks; later ones return the same caller.
         """
-        known: Caller | None = request.scope.get(_CALLER)
-        if known is not None:
-            return known
-        # Two keys are none, joined: a proxy may have checked another one than this server would.
+        checked: Caller | None = request.scope.get(_CALLER)
+        if checked is not None:
+            return checked
+        # Two keys, joined, are no key: a proxy may have checked a different one.
         authorization = header_list(request.scope["headers"], b"authorization")
         if authorization is None:
             caller = await self._session(request)
@@ -91,18 +99,18 @@ class Authenticator:
         check_role(caller.role, request.method, request.scope["path"])
         if caller.customer is not None:
             await self._check_rate(caller.customer, caller.customer)
-        return _identified(request, caller)
+        return _set_caller(request, caller)
 
     async def link_holder(self, request: Request, key: str) -> Caller:
-        """As `caller`, by the key in the address of a link to a customer's page.
+        """As `caller`, by the key in the URL of a link to a customer's page.
 
-        The visitors of one link share a rate limit, and take nothing from the customer's own.
+        All requests with one link share a rate limit, apart from the customer's own.
         """
         caller = await self._holder(key)
         if caller is None or caller.customer is None or caller.role is not Role.LINK:
             raise no_valid_link()
         await self._check_rate(caller.customer, f"link {caller.key_id}")
-        return _identified(request, caller)
+        return _set_caller(request, caller)
 
     async def _check_rate(self, customer: str, bucket: str) -> None:
         own = self._settings.get(customer) or await self._read_settings(customer)
@@ -129,26 +137,23 @@ class Authenticator:
                 "forbidden",
                 Message("this requires an operator's API key; this one is a customer's"),
             )
-        if not caller.is_operator:  # keys of programs, which read English
+        if not caller.is_operator:  # English only: services and workers are programs
             text = f"this requires an operator's API key; this one is a {caller.role}'s"
             raise Problem("forbidden", text)
         return caller
 
     def customer_of(self, caller: Caller, named: str | None) -> str:
-        """The customer of a submission: that of the key, or the one that was named."""
-        if caller.customer is not None:
-            if named not in (None, caller.customer):
-                raise not_own_customer()
-            return caller.customer
-        if named is None:
+        """The customer of a submission: the key's own, or the one that the request names."""
+        customer = caller.customer_filter(named)
+        if customer is None:
             raise Problem(
                 "invalid-request",
                 "this API key submits for many customers; name one in the field customer",
             )
-        return check_customer(named)
+        return customer if caller.customer else check_customer(customer)
 
     async def _holder(self, key: str) -> Caller | None:
-        """Who holds this key; None: it is unknown, wrong or revoked."""
+        """The holder of this key; None: it is unknown, wrong or revoked."""
         id_ = id_of(key.strip())
         stored = None if id_ is None else await self._stored_key(id_)
         if stored is None or not matches(key.strip(), stored.sha256):
@@ -156,7 +161,7 @@ class Authenticator:
         return self._caller_of(stored)
 
     def _caller_of(self, stored: StoredKey | None) -> Caller | None:
-        """The holder of a key; None: it is unknown, revoked, or past its end."""
+        """The holder of a key; None: it is unknown, revoked or expired."""
         if stored is None or not stored.key.is_valid(self._context.fairlead.clock()):
             return None
         return Caller(stored.key.id, stored.key.customer, stored.key.role)
@@ -170,7 +175,7 @@ class Authenticator:
         except UnknownKey:
             return None
         if before == self._changes and len(self._keys) < _MAX_CACHED:
-            self._keys[id_] = key  # nothing was revoked while it was read
+            self._keys[id_] = key  # no key was revoked during the read
         return key
 
     def hear(self, events: Sequence[Event]) -> None:
@@ -181,21 +186,21 @@ class Authenticator:
                 self.revoked(str(event.data.get("key")))
 
     def revoked(self, key_id: str) -> None:
-        """Read all keys again, and end the streams of this one. Its sessions end with it."""
+        """Clear the caches and end the streams of a revoked key. Its sessions are refused now."""
         self.forget()
         self._context.event_feed.revoked(key_id)
 
     async def is_revoked(self, caller: Caller) -> bool:
-        """Whether its key is revoked, or past its end."""
+        """Whether the caller's key is revoked or expired."""
         return self._caller_of(await self._stored_key(caller.key_id)) is None
 
     async def check_again(self, caller: Caller) -> None:
-        """Raise where the caller's key has been revoked since the request began."""
+        """Raise if the caller's key was revoked or expired since the request began."""
         if await self.is_revoked(caller):
             raise no_valid_key()
 
     def forget(self) -> None:
-        """Read all keys and settings again."""
+        """Clear the caches of keys and settings."""
         self._changes += 1
         self._keys.clear()
         self._settings.clear()
@@ -203,16 +208,16 @@ class Authenticator:
     # --- sessions ---
 
     def new_login_token(self) -> str:
-        """The token of a login link, which opens one session, within an hour."""
+        """The token of a login link, which opens one session and expires after an hour."""
         token, now = secrets.token_urlsafe(24), time.time()
-        tokens = {known: until for known, until in self._login_tokens.items() if until > now}
-        self._login_tokens = dict(list(tokens.items())[-_MAX_LINKS:]) | {token: now + LINK_SECONDS}
+        valid = [(token, until) for token, until in self._login_tokens.items() if until > now]
+        self._login_tokens = dict(valid[-_MAX_LINKS:]) | {token: now + LINK_SECONDS}
         return token
 
     async def login(self, token: str) -> str:
         """The cookie of a new session for the token of a login link.
 
-        The token stands for the operator key of the data folder, and is valid as long as that is.
+        The session belongs to the operator key of the data folder, and ends with it.
         """
         if self._login_tokens.pop(token, 0.0) < time.time():
             raise Problem(
@@ -228,15 +233,15 @@ class Authenticator:
     async def login_with_key(self, key: str) -> str | None:
         """The cookie of a new session for the holder of this key; None: the key is not valid.
 
-        Raises where keys of its role are for programs only.
+        Raises for a key of a service, a worker or a link, which may open no page.
         """
         caller, session = await self._holder(key), secrets.token_urlsafe(32)
         if caller is None:
             return None
         if caller.role in _WITHOUT_PAGES:
-            raise Problem("forbidden", f"a {caller.role}'s API key opens no dashboard")
+            raise Problem("forbidden", f"a {caller.role}'s API key does not open the dashboard")
         await self._context.ask(self._sessions.add, session, caller.key_id)
-        if await self.is_revoked(caller):  # while the session was added
+        if await self.is_revoked(caller):  # it may have been revoked meanwhile
             await self.logout(session)
             return None
         return session
@@ -249,7 +254,7 @@ class Authenticator:
         caller = None if key_id is None else self._caller_of(await self._stored_key(key_id))
         if caller is None:
             return None
-        if request.method not in _SAFE_METHODS and not is_own_page(request):
+        if request.method not in SAFE_METHODS and not is_own_page(request):
             raise Problem(
                 "forbidden",
                 Message("requests from another site are not allowed with a session cookie"),
@@ -257,8 +262,8 @@ class Authenticator:
         return caller
 
 
-def _identified(request: Request, caller: Caller) -> Caller:
-    """Let all that follows see who sends the request, and only what is the customer's."""
+def _set_caller(request: Request, caller: Caller) -> Caller:
+    """Note the caller in the request, and restrict what follows to the customer's data."""
     request.scope[_CALLER] = caller
     REQUEST_CUSTOMER.set(caller.customer)
     return caller
@@ -279,11 +284,11 @@ def no_valid_link() -> Problem:
 
 
 def not_own_customer() -> Problem:
-    return Problem("forbidden", Message("a customer's API key is for that customer alone"))
+    return Problem("forbidden", Message("a customer's API key can be used for that customer only"))
 
 
 def is_own_page(request: Request) -> bool:
-    """Whether a page of this server sent the request, by headers that no page can change."""
+    """Whether a page of this server sent the request (CSRF), by headers that no page can set."""
     site = request.headers.get("sec-fetch-site")
     if site is not None:
         return site in ("same-origin", "none")

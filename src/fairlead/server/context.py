@@ -1,4 +1,4 @@
-"""The server context: what all requests share."""
+"""The server context, which all requests share, and the caller of a request."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 THREADS = 8
-"""How many calls of the store run at once; more would only wait for one another."""
+"""How many calls of the store run at once. More would only wait for each other."""
 SETTINGS_SECONDS = 0.02
-"""Between checks whether the settings have changed."""
+"""How long settings are cached."""
 
 
 @dataclass
 class ServerContext:
-    """The installation, its threads, and what the server keeps in memory."""
+    """The installation, the thread pools, and the server's state in memory."""
 
     fairlead: Fairlead
     is_ready: Callable[[], bool] = lambda: True
@@ -53,24 +53,24 @@ class ServerContext:
         self._settings, self._settings_at = self.fairlead.settings, monotonic()
 
     def settings(self) -> Settings:
-        """The current settings; a change is seen some hundredths of a second later."""
+        """The settings, at most SETTINGS_SECONDS old."""
         now = monotonic()
         if now >= self._settings_at + SETTINGS_SECONDS:
             self._settings, self._settings_at = self.fairlead.settings, now
         return self._settings
 
     async def ask(self, call: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
-        """Run a blocking call in a thread; for a customer, it sees only what is the customer's."""
+        """Run a blocking call in a thread. For a customer, it can read only the customer's data."""
         bound = self._isolated(partial(call, *args, **named))
         return await asyncio.get_running_loop().run_in_executor(self._pool, bound)
 
     async def fetch(self, call: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
-        """As `ask`, in threads of its own, for calls that may wait for another machine."""
+        """As `ask`, in a pool of its own, for calls that may wait for another machine."""
         bound = self._isolated(partial(call, *args, **named))
         return await self._fetch_pool.run(REQUEST_CUSTOMER.get(), bound)
 
     def _isolated(self, call: Callable[[], T]) -> Callable[[], T]:
-        """The call with the customer's view of the store, and with the request's id in the log."""
+        """The call with the customer's view of the store, in the context of the request."""
         customer, request = REQUEST_CUSTOMER.get(), copy_context()
         if customer is None:
             return partial(request.run, call)
@@ -123,14 +123,14 @@ def check_parameters(names: Iterable[str], known: Collection[str]) -> None:
 
 
 async def authenticated(request: Request) -> tuple[ServerContext, Caller]:
-    """Who sent a request whose query parameters are all known to its route."""
+    """The context and the caller; refuses query parameters that the route does not have."""
     check_query(request)
     context = context_of(request)
     return context, await context.auth.caller(request)
 
 
 async def authenticated_operator(request: Request) -> tuple[ServerContext, Caller]:
-    """As `authenticated`; refuses all but operators."""
+    """As `authenticated`, and refuses all callers but operators."""
     check_query(request)
     context = context_of(request)
     return context, await context.auth.operator(request)

@@ -1,4 +1,4 @@
-"""What fields mean, for the OpenAPI document; docs/reference/json.md says it at more length."""
+"""Descriptions of fields in the OpenAPI document; docs/reference/json.md has longer ones."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ STANDING = {
     "customer": "the customer's name",
     "count": "the count of its last document, 0 after a reset; under fair that of the next one",
     "next_priority": "the priority its next document would get now",
-    "resets_at": "when the count is back at zero, if no document arrives; null: it is",
+    "resets_at": "when the count returns to 0 if no document arrives; null: it is 0",
     "pending": "documents that have not ended",
     "processing": "those of them that are being processed",
     "expected_end": "when all that is pending should have ended; null: it is not known",
-    "limits": "what one request may bring, and the customer's caps",
+    "limits": "the limits of a request, and the customer's caps",
     "usage": "what it used today, UTC",
     "blocked": "why its new documents are refused; null: they are not",
 }
@@ -50,7 +50,7 @@ FIELDS = {
     "Document": DOCUMENT,
     "EndedDocument": DOCUMENT
     | {
-        "cursor": "after which the next results come",
+        "cursor": "pass it as `after` to get the results that follow",
         "text": "its text, if it was asked for; null: there is none",
         "markdown": "its Markdown, if it was asked for; null: there is none",
         "data": "what steps returned as data, if it was asked for; null: nothing",
@@ -59,7 +59,7 @@ FIELDS = {
         "id": "its id",
         "customer": "the customer's name",
         "created_at": "when its first documents were accepted",
-        "finished_at": "when none of them was pending for the first time; null: some are",
+        "finished_at": "when all of them had ended for the first time; null: some are pending",
         "documents": "how many it has, attachments included",
         "waiting": "how many wait",
         "processing": "how many are being processed",
@@ -78,23 +78,23 @@ FIELDS = {
         "customer": "the customer of the key; null: it is no customer's",
     },
     "Limits": {
-        "max_document_bytes": "the longest document",
-        "max_upload_bytes": "the longest request",
+        "max_document_bytes": "the largest document, in bytes",
+        "max_upload_bytes": "the largest request, in bytes",
         "max_upload_files": "the most documents of one request",
         "pending_cap": "how many documents may be pending; null: any number",
         "processing_cap": "how many may be processed at once; null: any number",
         "bytes_a_day": "how many bytes may be submitted a day, UTC; null: any number",
-        "requests_a_second": "how fast requests may come; null: at any rate",
+        "requests_a_second": "how many requests a second are allowed; null: any number",
     },
     "Usage": {
         "customer": "the customer; null: it was deleted",
         "day": "the date, UTC",
         "documents": "documents accepted on that day",
         "pages": "pages read, in work that ended on that day",
-        "ocr_pages": "those of them that were read by OCR",
+        "ocr_pages": "the pages among them that were read by OCR",
         "bytes": "bytes of the documents accepted",
         "seconds": "processing time, failed attempts included",
         "failures": "documents that failed for good",
     },
 }
-"""By schema and field."""
+"""Descriptions by schema and field."""

@@ -1,4 +1,4 @@
-"""An example of everything that goes in and out, for the OpenAPI document."""
+"""An example of each schema, for the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from fairlead.model.pipeline_figures import PipelineFigures, PipelineList
 from fairlead.model.result_summary import Cause, ResultSummary
 from fairlead.model.usage import CustomerStanding, Me, Usage, UsageList
 from fairlead.model.webhooks import Deliveries, Delivery, Webhook, Webhooks, WebhookWithSecret
-from fairlead.server.problems import body
+from fairlead.server.problems import problem_details
 
 _ID = "01m7gnankk8v2x4c6b0d9f1h3j"
 _BATCH_ID = "01m7gnbz3c5e7g9j1m3p5r7t9w"
@@ -156,15 +156,15 @@ _RECORDS: list[Any] = [
 ]
 
 
-def _with_parts(value: Any) -> Iterator[tuple[str, Any]]:
-    """A record and all records in it, by the names of their types."""
+def _named_examples(value: Any) -> Iterator[tuple[str, Any]]:
+    """The JSON of a record and of all records in it, with the names of their schemas."""
     if isinstance(value, Struct):
         yield type(value).__name__, to_dict(value)
-        for part in asdict(value).values():
-            yield from _with_parts(part)
+        for field in asdict(value).values():
+            yield from _named_examples(field)
     elif isinstance(value, list | tuple):
-        for part in value:
-            yield from _with_parts(part)
+        for item in value:
+            yield from _named_examples(item)
     elif isinstance(value, Enum):
         yield type(value).__name__, value.value
 
@@ -184,8 +184,8 @@ EXAMPLES: dict[str, Any] = {
     "PolicyWanted": {"policy": "fair"},
     "RetryOptions": {"password": "open sesame"},
     "NewWebhook": {"url": "https://example.com/hook", "kinds": ["document.done"]},
-    "Problem": body("unknown-document", f"no document has the id '{_ID}'; check the id"),
+    "Problem": problem_details("unknown-document", f"no document has the id '{_ID}'; check the id"),
     "WebhookChanges": {"enabled": True},
-    **{name: example for record in _RECORDS for name, example in _with_parts(record)},
+    **{name: example for record in _RECORDS for name, example in _named_examples(record)},
 }
-"""By the names of the schemas."""
+"""Examples by the names of the schemas."""

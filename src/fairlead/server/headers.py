@@ -14,7 +14,7 @@ from fairlead.server.problems import Problem
 
 
 def header_list(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> str | None:
-    """A header that is a list, joined where it came in several lines; None: it did not come."""
+    """A list header, joined if it was sent in several lines; None: it was not sent."""
     lines = [value for key, value in headers if key == name]
     return b", ".join(lines).decode("latin-1") if lines else None
 
@@ -24,7 +24,7 @@ def language_of(headers: Iterable[tuple[bytes, bytes]]) -> str:
 
 
 def best_type(accept: str | None, offered: Sequence[str]) -> str | None:
-    """The media type that Accept rates highest; of equals the first one; None: it accepts none."""
+    """The media type that Accept rates highest, of equals the first; None: it accepts none."""
     if not accept or not accept.strip():
         return offered[0]
     ratings = dict(_rating(term) for term in accept.lower().split(","))
@@ -39,20 +39,20 @@ def _rating(term: str) -> tuple[str, float]:
 
 
 def _quality(media_type: str, ratings: dict[str, float]) -> float:
-    """By the most exact term that names the type."""
+    """The rating of the most exact term that matches the type."""
     names = (media_type, media_type.partition("/")[0] + "/*", "*/*")
     return next((ratings[name] for name in names if name in ratings), 0.0)
 
 
 def is_not_modified(request: Request, etag: str) -> bool:
-    """Whether If-None-Match names this ETag; raises where If-Match names other ones only."""
+    """Whether If-None-Match has this ETag; raises if there is an If-Match without it."""
     _check_if_match(request, etag)
     known = header_list(request.scope["headers"], b"if-none-match")
     return known is not None and has_etag(known, etag)
 
 
 def precondition(request: Request, etag_of: Callable[[Document], str]) -> DocumentCheck | None:
-    """Checks If-Match and If-None-Match in the transaction that changes a document."""
+    """A check of If-Match and If-None-Match, for the transaction that changes a document."""
     if not any(name in request.headers for name in ("if-match", "if-none-match")):
         return None
 
@@ -64,7 +64,7 @@ def precondition(request: Request, etag_of: Callable[[Document], str]) -> Docume
 
 
 def has_etag(known: str, etag: str) -> bool:
-    """Whether the list has this ETag, also as a weak one; `*` stands for all."""
+    """Whether the list has this ETag, strong or weak; `*` matches all."""
     return known.strip() == "*" or etag in (tag.removeprefix("W/") for tag in _tags(known))
 
 
@@ -81,5 +81,8 @@ def _tags(header: str) -> list[str]:
 def _precondition_failed() -> Problem:
     return Problem(
         "precondition-failed",
-        Message("it is not as the request expects it to be; look at it again, then decide"),
+        Message(
+            "the document is not in the version that If-Match or If-None-Match requires; "
+            "get it again, then decide"
+        ),
     )

@@ -1,4 +1,4 @@
-"""The result of a pulled job: JSON, or a form whose parts are written to disk as they arrive."""
+"""The result of a pulled job: JSON, or a form that is written to disk while it arrives."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ FORM_SCHEMA: dict[str, Any] = {
 
 
 async def read_result(request: Request, context: ServerContext, folder: Path) -> Returned:
-    """What the step found, below a folder that the caller removes; raises a problem."""
+    """The result of the step, in a folder that the caller removes; raises a problem."""
     media_type, options = parse_options_header(request.headers.get("content-type", ""))
     limit = context.settings().result_limit
     try:
@@ -68,7 +68,7 @@ async def read_result(request: Request, context: ServerContext, folder: Path) ->
 
 
 class _Form:
-    """The fields of a form, each in a file."""
+    """Reads a form; each field becomes a file in the folder."""
 
     def __init__(self, context: ServerContext, folder: Path) -> None:
         self._context = context
@@ -83,8 +83,8 @@ class _Form:
                 boundary, max_header_size=MAX_HEADER_BYTES, max_segment_count=MOST_PARTS
             )
             async for chunk in request.stream():
-                for part in parser.parse(chunk):
-                    await self._take(part)
+                for segment in parser.parse(chunk):
+                    await self._take(segment)
             parser.close()
         except MultipartError as error:
             raise _invalid(f"malformed multipart body: {error.args[0]}") from None
@@ -95,13 +95,14 @@ class _Form:
                 self._file.close()
         return await self._context.ask(self._result)
 
-    async def _take(self, part: MultipartSegment | bytearray | None) -> None:
-        if isinstance(part, MultipartSegment):
+    async def _take(self, segment: MultipartSegment | bytearray | None) -> None:
+        """Handle the start of a field, a piece of its content, or its end (None)."""
+        if isinstance(segment, MultipartSegment):
             path = self._folder / f"field-{len(self._paths)}"
-            self._paths.append((part.name, part.filename or "", path))
+            self._paths.append((segment.name, segment.filename or "", path))
             self._file = await self._context.ask(path.open, "wb")
-        elif part is not None:
-            self._buffer += part
+        elif segment is not None:
+            self._buffer += segment
             if len(self._buffer) >= BUFFER_BYTES:
                 await self._flush()
         elif self._file is not None:
@@ -119,13 +120,13 @@ class _Form:
         files: dict[str, Path] = {}
         parts: list[Part] = []
         for field, name, path in self._paths:
-            as_part = _PART.fullmatch(field)
+            part = _PART.fullmatch(field)
             if field in _TEXTS:
                 texts[field] = _text(field, path)
             elif field == "file":
                 files[name] = path
-            elif as_part is not None:
-                parts.append((name, path, as_part[1]) if as_part[1] else (name, path))
+            elif part is not None:
+                parts.append((name, path, part[1]) if part[1] else (name, path))
             else:
                 raise _invalid(
                     f"the fields are text, markdown, data, file and part; got {field[:100]!r}"

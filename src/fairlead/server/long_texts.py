@@ -1,4 +1,4 @@
-"""Long texts are sent from their file in chunks: a slow reader holds no text in memory."""
+"""Sends long texts from their file in chunks, so that no slow reader keeps a text in memory."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ CHUNK_BYTES = 65_536
 
 
 class LongText:
-    """An open file as the body of a response: its bytes, or a record with the file as its text.
+    """An open file as the body of a response: its bytes, or the JSON of a record with its text.
 
-    Making one reads the file of a record once, for the length. The file is closed at the end.
+    The constructor reads the file of a record once, for Content-Length. Sending closes the file.
     """
 
     def __init__(self, file: BinaryIO, record: Text | None = None) -> None:
@@ -49,7 +49,7 @@ def _chunks(file: BinaryIO) -> Iterator[bytes]:
 
 
 def _json_chunks(file: BinaryIO, record: Text) -> Iterator[bytes]:
-    """Each chunk is escaped by itself; a character may lie in two of them."""
+    """The JSON of the record. The decoder joins characters that lie in two chunks."""
     yield to_json(record).removesuffix(b'""}') + b'"'
     decoder = codecs.getincrementaldecoder("utf-8")()
     for chunk in _chunks(file):

@@ -1,4 +1,4 @@
-"""A thread pool for calls that wait for another machine; each customer may use a part of it."""
+"""A thread pool for calls that wait for another machine, with a limit for each customer."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ T = TypeVar("T")
 
 THREADS = 32
 THREADS_PER_CUSTOMER = THREADS // 4
-"""So that slow files of one customer do not hold up the others."""
+"""Slow files of one customer must not delay the others."""
 
 
 class PerCustomerPool:
-    """Runs calls of many customers in threads. What exceeds a customer's share waits its turn."""
+    """Runs calls in threads. Calls of a customer beyond THREADS_PER_CUSTOMER wait."""
 
     def __init__(self, name: str) -> None:
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix=name)
@@ -23,7 +23,7 @@ class PerCustomerPool:
         self._running: dict[str | None, tuple[asyncio.Semaphore, int]] = {}
 
     async def run(self, customer: str | None, call: Callable[[], T]) -> T:
-        """The call's result. Cancelled before it begins, the call is never made."""
+        """The call's result. A call that is cancelled before it starts never runs."""
         semaphore, number = self._running.get(
             customer, (asyncio.Semaphore(THREADS_PER_CUSTOMER), 0)
         )

@@ -1,4 +1,4 @@
-"""Errors over HTTP: RFC 9457 problems, each with a stable type."""
+"""Error responses: RFC 9457 problem details, each with a stable type."""
 
 from __future__ import annotations
 
@@ -11,19 +11,18 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from fairlead import errors
-from fairlead.errors import TYPE_PREFIX, Message
+from fairlead.errors import TYPE_PREFIX, Message, error_classes
 from fairlead.i18n import translator
-from fairlead.i18n.texts import errors as tree
 from fairlead.model.keys import without_secrets
+from fairlead.model.usage import DAY
 
 MEDIA_TYPE = "application/problem+json"
 SECONDS_UNTIL_ROOM = 5
-"""Retry-After while a pending document has to end first, or a service is away."""
-_DAY = 86_400
+"""Retry-After when a pending document has to end first, or a service is unavailable."""
 
 
 class Kind(NamedTuple):
-    """A kind of problem."""
+    """The status and the English title of a kind of problem."""
 
     status: int
     title: str
@@ -40,13 +39,13 @@ KINDS = {
     "unsupported-media-type": Kind(415, Message("Unsupported media type")),
     "range-not-satisfiable": Kind(416, Message("Range not satisfiable")),
 }
-"""Every kind of problem by the end of its type: here those of HTTP alone, below our errors."""
-for _error in tree():
+"""All kinds of problems, by the last part of their type. Those of `errors.py` follow."""
+for _error in error_classes():
     KINDS.setdefault(_error.problem, Kind(_error.status, _error.title))
 
 
 class Problem(HTTPException):
-    """An error response."""
+    """An error that becomes a response. `extra` are further members of the problem details."""
 
     def __init__(
         self, kind: str, detail: str, *, retry_after: int | None = None, **extra: Any
@@ -60,7 +59,9 @@ class Problem(HTTPException):
 
     def response(self, language: str = "en") -> Response:
         return Response(
-            json.dumps(body(self.kind, self.detail, self.extra, language), ensure_ascii=False),
+            json.dumps(
+                problem_details(self.kind, self.detail, self.extra, language), ensure_ascii=False
+            ),
             self.status_code,
             {**(self.headers or {}), "Content-Language": language, "Vary": self._varies_with()},
             MEDIA_TYPE,
@@ -70,12 +71,12 @@ class Problem(HTTPException):
         return "Accept, Accept-Language" if self.kind == "not-acceptable" else "Accept-Language"
 
 
-def body(
+def problem_details(
     kind: str, detail: str, extra: Mapping[str, Any] | None = None, language: str = "en"
 ) -> dict[str, Any]:
-    """The members of a problem. A detail that is not a `Message` stays English."""
+    """The members of the problem details. A detail that is not a `Message` stays English."""
     status, title = KINDS[kind]
-    translate = translator(language).say
+    translate = translator(language).message
     members = {
         "type": TYPE_PREFIX + kind,
         "title": translate(Message(title)),
@@ -86,7 +87,7 @@ def body(
 
 
 def unknown_document(id_: str) -> Problem:
-    """The same problem for a missing document and for another customer's."""
+    """The problem for a missing document. For another customer's document it is the same one."""
     return Problem(
         "unknown-document", Message("no document has the id {id}; check the id", id=repr(id_[:100]))
     )
@@ -104,7 +105,7 @@ def invalid_cursor() -> Problem:
 
 
 def problem_of(error: errors.FairleadError, id_: str = "") -> Problem:
-    """A problem for one of our errors; the cause of a server error is only in the log."""
+    """The problem for an error of `errors.py`. The cause of a server error is only in the log."""
     if isinstance(error, errors.UnknownDocument):
         return unknown_document(id_)
     if isinstance(error, errors.LimitReached):
@@ -123,7 +124,7 @@ def problem_of(error: errors.FairleadError, id_: str = "") -> Problem:
 
 def _seconds_until_room(error: errors.LimitReached) -> int:
     if isinstance(error, errors.DailyBytesReached):
-        return int(_DAY - time.time() % _DAY) + 1
+        return int(DAY - time.time() % DAY) + 1
     return SECONDS_UNTIL_ROOM
 
 

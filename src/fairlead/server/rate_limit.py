@@ -1,4 +1,4 @@
-"""The rate limit: how many requests each customer may send."""
+"""The rate limit: a token bucket for the requests of each customer."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from fairlead.server.problems import Problem
 
 
 class RateLimiter:
-    """A token bucket per customer and per link: at most `burst` tokens, `rate` more a second.
+    """A token bucket per customer and per link: `burst` tokens at most, and `rate` more a second.
 
-    It keeps how many tokens are missing, so that a higher burst holds from the next request on. Of
-    a lower one, as many are left as there were, or all.
+    The missing tokens are stored, so a higher burst takes effect with the next request. After a
+    lower burst, the tokens that were left stay, up to the new burst.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._missing: dict[str, tuple[float, int, float]] = {}
-        """With the burst and the time of the last check."""
+        """Missing tokens, burst and time of the last check, by holder."""
 
     def check(self, holder: str, rate: float, burst: int) -> None:
         now = self._clock()
-        missing, full, at = self._missing.get(holder, (0.0, burst, now))
-        missing = max(0.0, missing - max(0, full - burst) - (now - at) * rate)
+        missing, last_burst, last_at = self._missing.get(holder, (0.0, burst, now))
+        missing = max(0.0, missing - max(0, last_burst - burst) - (now - last_at) * rate)
         is_over = missing + 1 > burst
         self._missing[holder] = (missing if is_over else missing + 1, burst, now)
         if is_over:

@@ -1,4 +1,4 @@
-"""The log of the server: each line that a request causes ends with the id of the request."""
+"""The log of the server: each line of a request ends with the id of the request."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextvars import ContextVar
 from typing import TextIO
 
 REQUEST_ID: ContextVar[str | None] = ContextVar("request_id", default=None)
-"""The id of the current request; None: no request causes what runs."""
+"""The id of the current request; None: the code runs outside of requests."""
 
 
 class _WithRequestId(logging.Formatter):
@@ -18,7 +18,7 @@ class _WithRequestId(logging.Formatter):
 
 
 def log_handler(stream: TextIO | None = None) -> logging.Handler:
-    """Writes to the stream, by default standard error."""
+    """A handler that writes to the stream, by default standard error."""
     handler = logging.StreamHandler(stream)
     handler.setFormatter(_WithRequestId())
     return handler
@@ -27,7 +27,7 @@ def log_handler(stream: TextIO | None = None) -> logging.Handler:
 def log_requests() -> None:
     """Write the log to standard error, unless the process has a log already.
 
-    What steps print is in it, which is of a lower level than warnings.
+    It includes what steps print, at level INFO.
     """
     logging.basicConfig(handlers=[log_handler()])
     logging.getLogger("fairlead.steps").setLevel(logging.INFO)

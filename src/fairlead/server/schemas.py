@@ -1,8 +1,9 @@
-"""What goes in and out, for the OpenAPI document; and the bodies that come in."""
+"""Request bodies, and the schemas of requests and responses in the OpenAPI document."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import attrgetter
 from typing import Annotated, Any, Literal, TypeVar, Union
 
 import msgspec
@@ -30,10 +31,9 @@ from fairlead.model.keys import LINK_DAYS, MOST_DAYS, Key, Keys, LoginLink, NewK
 from fairlead.model.pipeline_figures import PipelineList
 from fairlead.model.result_summary import Cause, ResultSummary
 from fairlead.model.usage import CustomerStanding, Me, UsageList
-from fairlead.model.webhooks import Deliveries, Delivery, Webhook, Webhooks, WebhookWithSecret
+from fairlead.model.webhooks import Deliveries, Webhook, Webhooks, WebhookWithSecret
 from fairlead.server.descriptions import FIELDS
-from fairlead.server.problems import KINDS, MEDIA_TYPE, body
-from fairlead.server.problems import Problem as Refusal
+from fairlead.server.problems import KINDS, MEDIA_TYPE, Problem, problem_details
 
 T = TypeVar("T")
 Name = Annotated[str, Meta(min_length=1, max_length=200)]
@@ -42,13 +42,13 @@ Password = Annotated[str, Meta(max_length=1000)]
 EventKinds = Annotated[list[str], Meta(max_length=20)]
 
 
-class Problem(Record, frozen=True):
-    """An error: RFC 9457."""
-
-    type: str
-    title: str
-    status: int
-    detail: str
+ProblemDetails = msgspec.defstruct(
+    "Problem",  # the name of the schema
+    [("type", str), ("title", str), ("status", int), ("detail", str)],
+    bases=(Record,),
+    frozen=True,
+    namespace={"__doc__": "An error: RFC 9457."},
+)
 
 
 class JSONResponse(responses.JSONResponse):
@@ -58,11 +58,11 @@ class JSONResponse(responses.JSONResponse):
 
 
 class Body(Struct, forbid_unknown_fields=True):
-    """Something that comes in."""
+    """The body of a request. Every subclass is in the OpenAPI document."""
 
 
 class KeyWanted(Body):
-    """A key to be made: of a customer, a service, a viewer, a worker, or of an operator.
+    """A key to create, for a customer, a service, a viewer, a worker or an operator.
 
     `expires` is its end: a time as in RFC 3339, or a delay in seconds.
     """
@@ -85,30 +85,32 @@ Changes = msgspec.defstruct(
     "Changes",
     _CHANGES,
     bases=(Body,),
-    namespace={"__doc__": "What an operator may set; null: as for everybody."},
+    namespace={
+        "__doc__": "Settings of a customer to change; null: the default of the installation."
+    },
 )
 NewCustomer = msgspec.defstruct(
     "NewCustomer",
     [("name", Name), *_CHANGES],
     bases=(Body,),
-    namespace={"__doc__": "A customer to be made known."},
+    namespace={"__doc__": "A customer to create, with settings of its own."},
 )
 
 
 class BlockWanted(Body):
-    """Why a customer's new documents are to be refused."""
+    """The reason to refuse a customer's new documents, which the customer reads."""
 
     reason: ReasonText
 
 
 class LinkWanted(Body):
-    """For how many days a link to a customer's page is to be valid."""
+    """For how many days a link to a customer's page is valid."""
 
     days: Annotated[int, Meta(ge=1, le=MOST_DAYS)] = LINK_DAYS
 
 
 class DocumentChanges(Body):
-    """What may be changed of a document; what is not sent stays."""
+    """Changes of a document; fields that are not sent stay as they are."""
 
     urgent: bool | UnsetType = UNSET
     metadata: dict[str, Any] | UnsetType = UNSET
@@ -116,13 +118,13 @@ class DocumentChanges(Body):
 
 
 class RetryOptions(Body):
-    """What a document needs to be processed once more: a password, if it is encrypted."""
+    """The password, if the document to retry is encrypted."""
 
     password: Password | None = None
 
 
 class WebhookChanges(Body):
-    """What may be changed of a webhook."""
+    """Changes of a webhook; fields that are not sent stay as they are."""
 
     url: Url | None = None
     kinds: EventKinds | None = None
@@ -130,7 +132,7 @@ class WebhookChanges(Body):
 
 
 class NewWebhook(Body):
-    """A webhook to be made."""
+    """A webhook to create."""
 
     url: Url
     kinds: EventKinds | None = None
@@ -138,7 +140,7 @@ class NewWebhook(Body):
 
 
 class PolicyWanted(Body):
-    """The policy that is to be in force."""
+    """The policy to switch to."""
 
     policy: Literal["classic", "fair"]
 
@@ -148,9 +150,9 @@ Seconds = Annotated[float, Meta(ge=0, le=31_536_000)]
 
 
 class JobsWanted(Body):
-    """Jobs of these pulled steps, without the `pull:` before their names, and how many at most.
+    """A claim of at most `max` jobs of pulled steps, named without `pull:`.
 
-    `wait` is for how many seconds the answer may wait for the first one.
+    `wait` is how many seconds the response may wait for the first job.
     """
 
     steps: Annotated[list[Step], Meta(min_length=1, max_length=100)]
@@ -166,7 +168,7 @@ class JobProgress(Body):
 
 
 class JobResult(Body):
-    """What a step found. What it leaves out, the results of earlier steps keep."""
+    """The result of a step. Fields that are left out keep the results of earlier steps."""
 
     text: str | None = None
     markdown: str | None = None
@@ -189,76 +191,59 @@ class JobRetry(Body):
     retry_for: Seconds = 86_400.0
 
 
-_OUT = [
-    *(
-        Audit,
-        Batch,
-        Customer,
-        Customers,
-        CustomerStanding,
-        Deliveries,
-        Delivery,
-        Document,
-        Documents,
-        EndedDocument,
-    ),
-    *(
-        Explanation,
-        Key,
-        Keys,
-        LoginLink,
-        Me,
-        NewKey,
-        NewLink,
-        Page,
-        PolicyInForce,
-        Problem,
-        Switched,
-        Text,
-        Webhook,
-    ),
-    *(Cause, PipelineList, ResultSummary, UsageList, WebhookWithSecret, Webhooks),
-    *(PulledJobList, RenewedJob),
+_RESPONSES = [
+    Audit,
+    Batch,
+    Customer,
+    Customers,
+    CustomerStanding,
+    Deliveries,
+    Document,
+    Documents,
+    EndedDocument,
+    Explanation,
+    Key,
+    Keys,
+    LoginLink,
+    Me,
+    NewKey,
+    NewLink,
+    Page,
+    PolicyInForce,
+    ProblemDetails,
+    Switched,
+    Text,
+    Webhook,
+    Cause,
+    PipelineList,
+    ResultSummary,
+    UsageList,
+    WebhookWithSecret,
+    Webhooks,
+    PulledJobList,
+    RenewedJob,
 ]
-_IN = [
-    BlockWanted,
-    Changes,
-    DocumentChanges,
-    JobProgress,
-    JobRefusal,
-    JobResult,
-    JobRetry,
-    JobsWanted,
-    KeyWanted,
-    LinkWanted,
-    NewCustomer,
-    NewWebhook,
-    PolicyWanted,
-    RetryOptions,
-    WebhookChanges,
-]
-
-
+"""The records of responses; their schemas include those of the records in them."""
 _OPTIONAL = {
     EndedDocument.__name__: frozenset(RESULT_PARTS),
     Me.__name__: frozenset(Me.__struct_fields__[5:]),
     Place.__name__: frozenset(["most"]),
 }
-"""Fields that are left out where they were not asked for, or there is nothing to say."""
+"""Response fields that may be missing, by schema."""
 
 
 def components() -> dict[str, Any]:
-    """The schemas of all that goes in and out, by name. What comes out has all its fields."""
-    outgoing = schemas(_OUT)
-    for title, schema in outgoing.items():
-        for name, part in schema.get("properties", {}).items():
-            part.pop("default", None)
-            if (described := FIELDS.get(title, {}).get(name)) is not None:
-                part["description"] = described
+    """All schemas by name. In those of responses, every field is required unless optional."""
+    responses = schemas(_RESPONSES)
+    for title, schema in responses.items():
+        for name, field in schema.get("properties", {}).items():
+            field.pop("default", None)
+            if (description := FIELDS.get(title, {}).get(name)) is not None:
+                field["description"] = description
         if "properties" in schema:
             optional = _OPTIONAL.get(title, frozenset())
             schema["required"] = [name for name in schema["properties"] if name not in optional]
-    return outgoing | schemas(_IN)
+    return responses | schemas(sorted(Body.__subclasses__(), key=attrgetter("__name__")))
 
 
 def reference(model: type) -> dict[str, Any]:
@@ -271,29 +256,29 @@ def takes(model: type, *, required: bool = True) -> dict[str, Any]:
 
 
 async def read_body(request: Request, model: type[T]) -> T:
-    """The body of a request; a refusal never repeats what came: it may be a secret."""
+    """The decoded body of a request. Problems never repeat its content: it may be a secret."""
     content = await request.body()
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if not (media_type == "application/json" or media_type.endswith("+json")):
         text = f"this URL expects application/json; got {media_type[:100]!r}"
-        raise Refusal("unsupported-media-type", text)
+        raise Problem("unsupported-media-type", text)
     try:
         return from_json(model, content)
     except msgspec.ValidationError as error:
-        raise Refusal("invalid-request", f"the body is not valid: {error}") from None
+        raise Problem("invalid-request", f"the body is not valid: {error}") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         text = "the body must be JSON in UTF-8, and not nested deeply"
-        raise Refusal("invalid-request", text) from None
+        raise Problem("invalid-request", text) from None
 
 
 def sent_fields(body: Struct) -> dict[str, Any]:
-    """Only what was sent, by name."""
+    """The fields that the request had, by name."""
     fields = {name: getattr(body, name) for name in body.__struct_fields__}
     return {name: value for name, value in fields.items() if value is not UNSET}
 
 
 NOT_MODIFIED: dict[int | str, dict[str, Any]] = {
-    304: {"description": "it is as the ETag in If-None-Match says"}
+    304: {"description": "not modified: If-None-Match has its ETag"}
 }
 BYTES = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
 TEXT = {"text/plain": {"schema": {"type": "string"}}}
@@ -302,13 +287,15 @@ OBJECT = {"application/json": {"schema": {"type": "object"}}}
 
 
 def header(name: str, description: str) -> dict[str, Any]:
-    known = {"name": name, "in": "header", "required": False, "schema": {"type": "string"}}
-    return known | {"description": description}
+    parameter = {"name": name, "in": "header", "required": False, "schema": {"type": "string"}}
+    return parameter | {"description": description}
 
 
-IF_NONE_MATCH = header("If-None-Match", "ETags that are known; with one of them, the answer is 304")
+IF_NONE_MATCH = header(
+    "If-None-Match", "known ETags; the response is 304 if the document has one of them"
+)
 IF_MATCH = header(
-    "If-Match", "ETags of which one is expected; with none of them, the answer is 412"
+    "If-Match", "expected ETags; the response is 412 if the document has none of them"
 )
 
 
@@ -317,9 +304,9 @@ def problems(*kinds: str) -> dict[int | str, dict[str, Any]]:
     responses: dict[int | str, dict[str, Any]] = {}
     for kind in (*kinds, "key-in-query", "too-slow", "too-large", "internal", "unavailable"):
         status, title = KINDS[kind]
-        content = {MEDIA_TYPE: {"schema": reference(Problem), "examples": {}}}
+        content = {MEDIA_TYPE: {"schema": reference(ProblemDetails), "examples": {}}}
         response = responses.setdefault(status, {"description": title, "content": content})
-        example = body(kind, "what was expected, what came, and what to do next")
+        example = problem_details(kind, "what was expected, what came, and what to do next")
         response["content"][MEDIA_TYPE]["examples"][kind] = {"value": example}
     return responses
 
@@ -331,14 +318,14 @@ def answers(
     *kinds: str,
     content: Mapping[str, Any] | None = None,
 ) -> dict[int | str, dict[str, Any]]:
-    """The responses of an operation: the good one, in JSON and other media types, then errors."""
-    good: dict[str, Any] = {"description": description}
+    """The responses of an operation: the successful one, in JSON and in `content`, and problems."""
+    success: dict[str, Any] = {"description": description}
     types = dict(content or {})
     if isinstance(model, tuple):
         types["application/json"] = {"schema": {"anyOf": list(map(reference, model))}}
     elif model is not None:
         types["application/json"] = {"schema": reference(model)}
     if types:
-        good["content"] = types
+        success["content"] = types
     usual = ("unauthorised", "forbidden", "limit-reached", "invalid-request")
-    return {status: good} | problems(*usual, *kinds)
+    return {status: success} | problems(*usual, *kinds)

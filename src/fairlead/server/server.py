@@ -1,4 +1,4 @@
-"""The server: HTTP in the main thread, the local workers in another, one data folder."""
+"""The server process: HTTP in the main thread, the engine in another."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from fairlead.worker.engine import EngineService
 
 _FRAMEWORK_LOG = logging.getLogger("uvicorn.error")
 STOP_SECONDS = 30
-"""How long responses that have begun may take when the server stops."""
+"""How long open requests may take when the server stops."""
 READER_TIMEOUT_MS = 30_000
-"""A connection whose client acknowledges nothing of a response for so long is closed."""
+"""A connection is closed when its client has acknowledged no data for so long."""
 
 
 class Server(uvicorn.Server):
-    """Uvicorn's server without its signal handlers."""
+    """Uvicorn's server without its signal handlers; `_Serving` has its own."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -45,8 +45,8 @@ def bound_socket(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    # Accepted connections inherit it. Without it, a client that reads nothing keeps a response in
-    # memory for as long as it likes.
+    # Accepted connections inherit it. Without it, a client that reads nothing could keep a response
+    # in memory for ever.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, READER_TIMEOUT_MS)
     try:
         listener.bind((host, port))
@@ -61,7 +61,7 @@ def bound_socket(host: str, port: int) -> socket.socket:
 
 
 def most_connections() -> int:
-    """How many connections leave descriptors for the store, uploads and workers."""
+    """The limit of connections; the other file descriptors are for the store, files and workers."""
     return max(1, resource.getrlimit(resource.RLIMIT_NOFILE)[0] * 3 // 4)
 
 
@@ -85,7 +85,7 @@ def server_config(app: ASGIApp, timeout: float) -> uvicorn.Config:
 
 
 def reduce_garbage_collection() -> None:
-    """Collect garbage less often, since requests leave next to none."""
+    """Collect garbage less often: requests create hardly any cycles."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000)
@@ -99,7 +99,7 @@ def serve(
     on_ready: Callable[[ServerContext], None] = lambda _context: None,
     on_stop: Callable[[], None] = lambda: None,
 ) -> bool:
-    """Serve until a signal; False: a second signal cut requests off."""
+    """Serve until a signal. False: a second signal cut off open requests."""
     log_requests()
     serving = _Serving(fairlead, listener, engine, on_ready, on_stop)
     reduce_garbage_collection()
@@ -149,6 +149,6 @@ class _Serving:
             self.on_stop()
         else:
             self.server.force_exit = True
-            _FRAMEWORK_LOG.setLevel(logging.CRITICAL)  # it has a page for each request cut off
+            _FRAMEWORK_LOG.setLevel(logging.CRITICAL)  # else a traceback for each open request
         self.context.end_all()
         self.server.should_exit = True

@@ -1,4 +1,4 @@
-"""Server-sent events: a response that goes on until its reader leaves or is too slow."""
+"""Server-sent events: responses that end when the reader leaves or is too slow."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ T = TypeVar("T")
 
 
 class StreamQueue(Generic[T]):
-    """What waits to be sent to one reader. No customer: the reader is an operator.
+    """The items to send to one reader. If `customer` is None, the reader is an operator.
 
-    A reader that lets more than `limit` items wait is dropped.
+    The stream ends when more than `limit` items wait.
     """
 
     def __init__(self, limit: int, customer: str | None, key_id: str, session: str = "") -> None:
@@ -37,14 +37,14 @@ class StreamQueue(Generic[T]):
             self._changed.set()
 
     def close(self, reason: str) -> None:
-        """End the stream; only a server that stops still sends what waits."""
+        """End the stream. Waiting items are sent only if the server stops."""
         self.end = self.end or reason
         if reason != "stopping":
             self._items.clear()
         self._changed.set()
 
     async def take(self, seconds: float) -> list[T]:
-        """All that waits; nothing after so many seconds, or at the end."""
+        """The waiting items, or the next one; empty after so many seconds, or at the end."""
         if not self._items and self.end is None:
             with suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
@@ -55,9 +55,9 @@ class StreamQueue(Generic[T]):
 
 
 class SseResponse(Response):
-    """Sends what a generator yields, and closes the generator at the end, however it comes.
+    """Sends what a generator yields, and closes the generator at the end or on an error.
 
-    A reader that takes nothing is cut off by TCP_USER_TIMEOUT, which the server's socket has.
+    The TCP_USER_TIMEOUT of the server's socket cuts off a reader that reads nothing.
     """
 
     media_type = "text/event-stream"

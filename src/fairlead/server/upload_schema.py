@@ -1,4 +1,4 @@
-"""What a submission brings, for the OpenAPI document: a form, or the bytes of one document."""
+"""The OpenAPI schema of a submission: a form, or the bytes of one document."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Charts as shapes: numbers in, coordinates out. Templates draw them as SVG. Pure."""
+"""Charts: pure functions from numbers to coordinates, which templates draw as SVG."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from fairlead.server.dashboard.last_hour import HOUR, LEVELS, STEP, PendingSampl
 
 WIDTH, HEIGHT = 640, 180
 LEFT, RIGHT, TOP, BOTTOM = 44, 8, 10, 22
-"""Room around the field for the words of the axes."""
+"""Margins around the plot, for the labels of the axes."""
 THIN = 2
-"""Of many points, every so many are drawn, with the newest one."""
+"""Of many points, every second one is drawn, with the newest one."""
 _NICE = (1, 2, 2.5, 5, 10)
 
 
 class Mark(NamedTuple):
-    """A line of an axis: where it lies, and the value that it stands for."""
+    """A mark of an axis: its coordinate and its value."""
 
     at: float
     value: float
 
 
 class Shape(NamedTuple):
-    """A path with the class that colours it."""
+    """An SVG path, and the CSS class that colours it."""
 
     name: str
     path: str
@@ -34,7 +34,7 @@ class Shape(NamedTuple):
 
 @dataclass(frozen=True)
 class Chart:
-    """Everything that a template draws. `minutes` before now and `values` are the axes' marks."""
+    """A chart for a template. `values` and `minutes` (before now) are the marks of its axes."""
 
     shapes: tuple[Shape, ...]
     values: tuple[Mark, ...]
@@ -49,8 +49,8 @@ class Chart:
     bottom: int = HEIGHT - BOTTOM
 
 
-class _Field(NamedTuple):
-    """Where values lie. `low` is at the bottom, `high` at the top."""
+class _Scale(NamedTuple):
+    """Maps times and values to coordinates. `low` is at the bottom, `high` at the top."""
 
     since: float
     until: float
@@ -58,15 +58,15 @@ class _Field(NamedTuple):
     high: float
 
     def x(self, at: float) -> float:
-        part = (at - self.since) / (self.until - self.since)
-        return round(LEFT + max(0.0, min(1.0, part)) * (WIDTH - LEFT - RIGHT), 1)
+        fraction = (at - self.since) / (self.until - self.since)
+        return round(LEFT + max(0.0, min(1.0, fraction)) * (WIDTH - LEFT - RIGHT), 1)
 
     def y(self, value: float) -> float:
-        part = (value - self.low) / (self.high - self.low)
-        return round(HEIGHT - BOTTOM - part * (HEIGHT - TOP - BOTTOM), 1)
+        fraction = (value - self.low) / (self.high - self.low)
+        return round(HEIGHT - BOTTOM - fraction * (HEIGHT - TOP - BOTTOM), 1)
 
     def minutes(self) -> tuple[Mark, ...]:
-        """About four marks, by how many minutes before the end they lie."""
+        """About four marks; their values are minutes before the end."""
         minutes = (self.until - self.since) / 60
         size = nice(minutes / 4)
         marks = [number * size for number in range(int(minutes / size) + 1)]
@@ -80,6 +80,7 @@ class _Field(NamedTuple):
 
 
 def nice(value: float) -> float:
+    """The round number that follows, for the marks of an axis."""
     if value <= 0:
         return 1.0
     power = 10.0 ** math.floor(math.log10(value))
@@ -97,18 +98,18 @@ def pending_chart(samples: Sequence[PendingSample], now: float) -> Chart | None:
     if len(points) < 2:
         return None
     highest = max(1, *(sum(point.pending) for point in points))
-    field = _Field(min(points[0].at, now - 60), now, 0, nice(highest))
-    x = [field.x(point.at) for point in points]
+    scale = _Scale(min(points[0].at, now - 60), now, 0, nice(highest))
+    x = [scale.x(point.at) for point in points]
     base = [0] * len(points)
     shapes = []
     for level in range(LEVELS):
         top = [low + point.pending[level] for low, point in zip(base, points, strict=True)]
         if top != base:
-            upper = list(zip(x, map(field.y, top), strict=True))
-            lower = list(zip(x, map(field.y, base), strict=True))
+            upper = list(zip(x, map(scale.y, top), strict=True))
+            lower = list(zip(x, map(scale.y, base), strict=True))
             shapes.append(Shape(f"p{level + 1}", _line(upper + lower[::-1]) + "Z"))
         base = top
-    return Chart(tuple(shapes), field.values(), field.minutes(), highest)
+    return Chart(tuple(shapes), scale.values(), scale.minutes(), highest)
 
 
 def flow_chart(arrived: dict[int, int], ended: dict[int, int], now: float) -> Chart | None:
@@ -122,9 +123,9 @@ def flow_chart(arrived: dict[int, int], ended: dict[int, int], now: float) -> Ch
         for name, numbers in (("arrived", arrived), ("ended", ended))
     }
     highest = max(1, *(number for line in lines.values() for _, number in line))
-    field = _Field(minutes[0] * 60, now, 0, nice(highest))
-    shapes = tuple(Shape(name, _stairs(field, line)) for name, line in lines.items())
-    return Chart(shapes, field.values(), field.minutes(), highest)
+    scale = _Scale(minutes[0] * 60, now, 0, nice(highest))
+    shapes = tuple(Shape(name, _stairs(scale, line)) for name, line in lines.items())
+    return Chart(shapes, scale.values(), scale.minutes(), highest)
 
 
 def _of_minute(numbers: dict[int, int], minute: int) -> int:
@@ -132,35 +133,35 @@ def _of_minute(numbers: dict[int, int], minute: int) -> int:
     return sum(numbers.get(step, 0) for step in range(first, first + 60 // STEP))
 
 
-def _stairs(field: _Field, points: Sequence[tuple[float, float]]) -> str:
-    """A line that keeps its height until the next point, and to the end."""
+def _stairs(scale: _Scale, points: Sequence[tuple[float, float]]) -> str:
+    """A line that keeps the height of each point until the next one, and of the last to the end."""
     corners: list[tuple[float, float]] = []
     for at, value in points:
         if corners:
-            corners.append((field.x(at), corners[-1][1]))
-        corners.append((field.x(at), field.y(value)))
-    corners.append((field.x(field.until), corners[-1][1]))
+            corners.append((scale.x(at), corners[-1][1]))
+        corners.append((scale.x(at), scale.y(value)))
+    corners.append((scale.x(scale.until), corners[-1][1]))
     return _line(corners)
 
 
 def staircase_chart(steps: Sequence[Step], now: float) -> Chart | None:
-    """A customer's count over time, with a bar of the priority it gave, and resets marked."""
+    """A customer's count over time, with a bar of the priorities, and marks at resets."""
     if not steps:
         return None
     lowest = min(-3, *(step.count for step in steps))
-    field = _Field(min(steps[0].at, now - 60), now, -nice(-lowest), 0.5)
-    line = Shape("count", _stairs(field, [(step.at, step.count) for step in steps]))
-    resets = tuple(field.x(step.at) for step in steps if step.is_reset)
-    bars = _priorities(field, steps)
-    return Chart((*bars, line), field.values(), field.minutes(), lowest, resets)
+    scale = _Scale(min(steps[0].at, now - 60), now, -nice(-lowest), 0.5)
+    line = Shape("count", _stairs(scale, [(step.at, step.count) for step in steps]))
+    resets = tuple(scale.x(step.at) for step in steps if step.is_reset)
+    bars = _priorities(scale, steps)
+    return Chart((*bars, line), scale.values(), scale.minutes(), lowest, resets)
 
 
-def _priorities(field: _Field, steps: Sequence[Step]) -> list[Shape]:
+def _priorities(scale: _Scale, steps: Sequence[Step]) -> list[Shape]:
     bottom = HEIGHT - BOTTOM
-    ends = [field.x(step.at) for step in steps[1:]] + [field.x(field.until)]
+    ends = [scale.x(step.at) for step in steps[1:]] + [scale.x(scale.until)]
     paths: defaultdict[int, str] = defaultdict(str)
     for step, end in zip(steps, ends, strict=True):
-        start = field.x(step.at)
+        start = scale.x(step.at)
         bar = f"M{start:g} {bottom - 6}H{max(end, start + 0.5):g}V{bottom}H{start:g}Z"
         paths[min(step.priority, LEVELS)] += bar
     return [Shape(f"p{level}", path) for level, path in sorted(paths.items())]

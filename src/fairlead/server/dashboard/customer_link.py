@@ -1,4 +1,4 @@
-"""The page of one customer as a link, without a session: read-only, and sites may embed it."""
+"""The page of a customer behind a link, without a session: read-only; other sites may embed it."""
 
 from __future__ import annotations
 
@@ -13,16 +13,15 @@ from fairlead.server.context import context_of
 from fairlead.server.dashboard.page import (
     CONTENT_SECURITY_POLICY,
     HEADERS,
-    Page,
+    PageRequest,
     PageRoute,
-    show,
     translator_for,
 )
 from fairlead.server.dashboard.priority import priority_content
 
 
 class LinkRoute(PageRoute):
-    """The address of a link is a secret: no request that the page causes carries it as Referer."""
+    """The URL of a link is a secret, so the page sends no Referer."""
 
     layout = "bare.html"
 
@@ -42,10 +41,10 @@ router = APIRouter(route_class=LinkRoute, include_in_schema=False)
 async def priority(
     request: Request, link: str, language: Annotated[str, Query(max_length=10)] = ""
 ) -> Response:
-    """The page of the customer whose link it is, in the language that its address names."""
+    """The page of the link's customer, in the language of the parameter or the request."""
     context = context_of(request)
     caller = await context.auth.link_holder(request, link)
-    words = translator(language) if language in LANGUAGES else translator_for(request)
-    page = Page(request, context, caller, words)
+    chosen = translator(language) if language in LANGUAGES else translator_for(request)
+    page = PageRequest(request, context, caller, chosen)
     content = await context.ask(priority_content, page, caller.customer or "")
-    return show(request, "priority.html", page=page, layout=LinkRoute.layout, **content)
+    return page.show("priority.html", layout=LinkRoute.layout, **content)

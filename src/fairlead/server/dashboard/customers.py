@@ -1,4 +1,4 @@
-"""Customers: the table of all, the page of one, and what operators decide about them."""
+"""Customers: the table, the page of one customer, its settings, and decisions of operators."""
 
 from __future__ import annotations
 
@@ -14,14 +14,13 @@ from fairlead.server.dashboard import texts
 from fairlead.server.dashboard.charts import staircase_chart
 from fairlead.server.dashboard.last_hour import LEVELS, staircase
 from fairlead.server.dashboard.page import (
-    Page,
+    PageRequest,
     PageRoute,
     check_may_change,
     form_of,
-    go,
     operator_page,
     query,
-    show,
+    redirect,
 )
 from fairlead.server.dashboard.rows import (
     SHOWS,
@@ -32,13 +31,13 @@ from fairlead.server.dashboard.rows import (
 )
 from fairlead.server.problems import Problem, not_found
 
-PAGE = 100
-LARGEST_PAGE = 1000
+ROWS = 100
+MOST_ROWS = 1000
 NEWEST = 20
 STEPS = 500
-"""Documents of which a staircase is drawn."""
+"""Documents in the staircase chart."""
 USAGE_DAYS = 30
-"""Days whose usage the page of a customer shows."""
+"""Days of usage on the page of a customer."""
 FORM = [setting for setting in customer_settings() if setting.label]
 """The settings that the dashboard shows and changes."""
 
@@ -47,7 +46,7 @@ Name = Annotated[str, Query(max_length=1000)]
 
 
 @router.get("/customers")
-async def every(
+async def list_page(
     request: Request,
     *,
     text: Name = "",
@@ -55,64 +54,64 @@ async def every(
     sort: Annotated[str, Query(max_length=20)] = "oldest",
     down: bool = False,
     number: Annotated[int, Query(alias="page", ge=1, le=10**6)] = 1,
-    limit: Annotated[int, Query(ge=1, le=LARGEST_PAGE)] = PAGE,
+    limit: Annotated[int, Query(ge=1, le=MOST_ROWS)] = ROWS,
     done: Annotated[str, Query(max_length=20)] = "",
 ) -> Response:
     page = await operator_page(request)
     if sort not in SORTS or show_ not in SHOWS:
-        raise Problem("invalid-request", f"sort must be one of {', '.join(SORTS)}")
+        text = f"sort must be one of {', '.join(SORTS)}; show one of {', '.join(SHOWS)}"
+        raise Problem("invalid-request", text)
     context = page.context
     rows = await context.ask(lambda: context.live_view.rows(context.fairlead.store.customers()))
     matching = sorted_rows(filtered_rows(rows, text, show_), sort, reverse=down)
     first = (number - 1) * limit
     chosen = {"text": text, "show": show_, "sort": sort, "down": down, "limit": limit}
-    return show(
-        request,
+    return page.show(
         "customers.html",
-        page=page,
         notice=_notice(page, done),
         rows=matching[first : first + limit],
         first=first,
         matching=len(matching),
         all_customers=len(rows),
         chosen=chosen,
-        around=lambda step: query(**chosen, page=number + step),
+        page_query=lambda step: query(**chosen, page=number + step),
         number=number,
         shows={code: page.translator.text(text) for code, text in texts.SHOWS.items()},
-        usual_limit=PAGE,
+        usual_limit=ROWS,
     )
 
 
 @router.get("/customer")
-async def one(request: Request, name: Name, done: str = "") -> Response:
+async def detail_page(request: Request, name: Name, done: str = "") -> Response:
     page = await operator_page(request)
     return await customer_page(page, name, notice=_notice(page, done))
 
 
-def _notice(page: Page, done: str) -> str | None:
+def _notice(page: PageRequest, done: str) -> str | None:
     text = texts.DONE_WITH_CUSTOMER.get(done)
     return text and page.translator.text(text)
 
 
-async def customer_page(page: Page, name: str, *, notice: str | None = None) -> Response:
+async def customer_page(page: PageRequest, name: str, *, notice: str | None = None) -> Response:
     content = await page.context.ask(_content, page, name)
-    return show(page.request, "customer.html", page=page, notice=notice, upload_as=name, **content)
+    return page.show("customer.html", notice=notice, upload_as=name, **content)
 
 
-def _content(page: Page, name: str) -> dict[str, Any]:
-    fairlead, live_view = page.context.fairlead, page.context.live_view
+def _content(page: PageRequest, name: str) -> dict[str, Any]:
+    fairlead, live_view = page.fairlead, page.context.live_view
     customer, now = fairlead.store.customer(name), fairlead.store.now()
     documents = fairlead.documents(customer=name, limit=STEPS).items
+    first_day = day_name(int(now) // DAY - USAGE_DAYS + 1)
     return {
         "customer": customer,
         "settings": FORM,
         "row": live_view.rows([customer])[0],
-        "rows": [document_row(each, is_paused=customer.paused) for each in documents[:NEWEST]],
-        "stairs": staircase_chart(staircase(documents), now),
-        "waits": live_view.past.waits_of(name),
-        "usage": fairlead.customers.usage(name, since=day_name(int(now) // DAY - USAGE_DAYS + 1))[
-            ::-1
+        "rows": [
+            document_row(document, is_paused=customer.paused) for document in documents[:NEWEST]
         ],
+        "stairs": staircase_chart(staircase(documents), now),
+        "waits": live_view.last_hour.waits_of(name),
+        "usage": fairlead.customers.usage(name, since=first_day)[::-1],
         "has_more_levels": any(document.priority > LEVELS for document in documents),
     }
 
@@ -121,40 +120,35 @@ def _content(page: Page, name: str) -> dict[str, Any]:
 
 
 @router.get("/customer/set")
-async def settings(request: Request, name: Name) -> Response:
+async def settings_page(request: Request, name: Name) -> Response:
     page = await operator_page(request)
     check_may_change(page)
-    customer = await page.context.ask(page.context.fairlead.store.customer, name)
+    customer = await page.context.ask(page.fairlead.store.customer, name)
     values = {setting.name: _text(getattr(customer.settings, setting.name)) for setting in FORM}
-    return _form(page, name, values, values)
-
-
-def _form(
-    page: Page, name: str, given: dict[str, str], before: dict[str, str], *, wrong: bool = False
-) -> Response:
-    values = {"name": name, "given": given, "before": before, "wrong": wrong, "settings": FORM}
-    return show(page.request, "settings.html", page=page, status=400 if wrong else 200, **values)
+    form: dict[str, Any] = {"entered": values, "before": values, "is_wrong": False}
+    return page.show("settings.html", name=name, settings=FORM, **form)
 
 
 @router.post("/customer/set")
-async def change(request: Request) -> Response:
-    """Change those of weight and caps that differ from what the form showed.
+async def change_settings(request: Request) -> Response:
+    """Change the settings that differ from what the form showed.
 
-    The others stay, whoever has changed them since.
+    The others stay as they are, even if they were changed since.
     """
     page = await operator_page(request)
-    form = {name: values[0] for name, values in (await form_of(request)).items()}
+    form = await form_of(request)
     name = form.pop("name", "")
-    given = {setting.name: form.get(setting.name, "").strip() for setting in FORM}
+    entered = {setting.name: form.get(setting.name, "").strip() for setting in FORM}
     before = {setting.name: form.get(f"{setting.name}_before", "") for setting in FORM}
-    changed = [setting for setting in FORM if given[setting.name] != before[setting.name]]
-    set_customer = page.context.fairlead.customers.set
+    changed = [setting for setting in FORM if entered[setting.name] != before[setting.name]]
+    set_customer = page.fairlead.customers.set
     try:
-        changes = {setting.name: _value(setting, given[setting.name]) for setting in changed}
+        changes = {setting.name: _value(setting, entered[setting.name]) for setting in changed}
         await page.context.ask(set_customer, name, by=page.caller.key_id, **changes)
     except (InvalidSetting, ValueError, OverflowError):
-        return _form(page, name, given, before, wrong=True)
-    return go("/customer", name=name, done="set")
+        wrong: dict[str, Any] = {"entered": entered, "before": before, "is_wrong": True}
+        return page.show("settings.html", status=400, name=name, settings=FORM, **wrong)
+    return redirect("/customer", name=name, done="set")
 
 
 def _text(value: Any) -> str:
@@ -170,15 +164,13 @@ def _value(setting: Setting, text: str) -> Any:
 
 
 @router.get("/customer/{decision}")
-async def ask(request: Request, decision: str, name: Name) -> Response:
+async def confirm_page(request: Request, decision: str, name: Name) -> Response:
     page = await operator_page(request)
     check_may_change(page)
     question, follows, button = _texts_of(decision)
-    await page.context.ask(page.context.fairlead.store.customer, name)
-    return show(
-        request,
+    await page.context.ask(page.fairlead.store.customer, name)
+    return page.show(
         "confirm.html",
-        page=page,
         question=page.translator.text(question, customer=name),
         follows=[page.translator.text(follows)],
         button=page.translator.text(button),
@@ -194,14 +186,14 @@ async def ask(request: Request, decision: str, name: Name) -> Response:
 async def decide(request: Request, decision: str) -> Response:
     page = await operator_page(request)
     _texts_of(decision)
-    form = {field: values[0] for field, values in (await form_of(request)).items()}
+    form = await form_of(request)
     name = form.get("name", "")
     reason = {"reason": form.get("reason", "").strip()} if decision == "block" else {}
-    act = getattr(page.context.fairlead.customers, decision)
-    await page.context.ask(act, name, by=page.caller.key_id, **reason)
+    method = getattr(page.fairlead.customers, decision)
+    await page.context.ask(method, name, by=page.caller.key_id, **reason)
     if decision == "delete":
-        return go("/customers", done=decision)
-    return go("/customer", name=name, done=decision)
+        return redirect("/customers", done=decision)
+    return redirect("/customer", name=name, done=decision)
 
 
 def _texts_of(decision: str) -> tuple[str, str, str]:

@@ -1,4 +1,4 @@
-"""The last hour in numbers, kept in memory from events: who sent, who waited, who is at work."""
+"""Figures of the last hour, computed from events in memory: arrivals, waits, running jobs."""
 
 from __future__ import annotations
 
@@ -26,31 +26,34 @@ MINUTE = 60
 STEP = 10
 """Seconds between two points of a chart."""
 LEVELS = len(DEFAULT_THRESHOLDS) + 1
-"""Levels that are told apart by colour; what settings add beyond counts with the last."""
+"""Levels with a colour of their own. Levels beyond them, from settings, count as the last."""
 MOST_WAITS = 10_000
 MOST_REPLAYED = 60_000
-"""Events that are read again when the server starts."""
+"""The most events that are read when the server starts."""
 PORTION = 1000
 LIGHT, HEAVY = 3, 21
-"""Documents in an hour: up to LIGHT all have priority 1, above HEAVY the last one has 9."""
+"""Documents in an hour: up to LIGHT all have priority 1, above HEAVY the last has priority 9."""
 CLASSES = ("light", "medium", "heavy")
 
 _ENDS = frozenset([EventKind.DONE, EventKind.FAILED])
 _STOPS = _ENDS | {
-    *(EventKind.CANCELLED, EventKind.DELETED, EventKind.REQUEUED, EventKind.RELEASED),
+    EventKind.CANCELLED,
+    EventKind.DELETED,
+    EventKind.REQUEUED,
+    EventKind.RELEASED,
     EventKind.RESCUED,
 }
 
 
 class HourTotals:
-    """Amounts by name over the last hour, forgotten by the minute."""
+    """Sums by name over the last hour, in steps of a minute."""
 
     def __init__(self) -> None:
         self.by_name: defaultdict[str, float] = defaultdict(float)
         self._minutes: deque[tuple[int, defaultdict[str, float]]] = deque()
 
     def add(self, at: float, name: str, amount: float) -> None:
-        """Add an amount; times come in order."""
+        """Add an amount. Times must not decrease."""
         minute = int(at) // MINUTE
         if not self._minutes or self._minutes[-1][0] < minute:
             self._minutes.append((minute, defaultdict(float)))
@@ -76,7 +79,7 @@ class Wait(NamedTuple):
 
 
 class RunningJob(NamedTuple):
-    """What a worker does."""
+    """A document that a worker processes, with its progress."""
 
     worker: str
     document: str
@@ -87,7 +90,7 @@ class RunningJob(NamedTuple):
 
 
 class PendingSample(NamedTuple):
-    """How many documents of each priority were pending at a moment."""
+    """The number of pending documents of each priority at a time."""
 
     at: float
     pending: tuple[int, ...]
@@ -104,7 +107,7 @@ class WaitSummary(NamedTuple):
 
 
 class LastHour:
-    """What events told. Times of events come in order, as the store writes them."""
+    """Figures from events, whose times must not decrease; the store writes them so."""
 
     def __init__(self) -> None:
         self.sent = HourTotals()
@@ -116,7 +119,7 @@ class LastHour:
         self.samples: deque[PendingSample] = deque(maxlen=int(HOUR) // STEP + 1)
 
     def hear(self, events: Iterable[Event]) -> None:
-        """Take in events; those of documents that were accepted together are counted at once."""
+        """Count events; those of documents that were accepted together in one step."""
         for (kind, at, customer), group in groupby(events, attrgetter("kind", "at", "customer")):
             if kind is not EventKind.SUBMITTED:
                 for event in group:
@@ -154,7 +157,7 @@ class LastHour:
     def _count(self, numbers: dict[int, int], at: float, number: int = 1) -> None:
         step = int(at) // STEP
         if step not in numbers:
-            for old in [known for known in numbers if known < step - int(HOUR) // STEP]:
+            for old in [other for other in numbers if other < step - int(HOUR) // STEP]:
                 del numbers[old]
         numbers[step] = numbers.get(step, 0) + number
 
@@ -186,9 +189,9 @@ def _summary(name: str, waits: list[Wait]) -> WaitSummary:
     return WaitSummary(name, len(customers), len(seconds), median, high)
 
 
-def percentile(ordered: Sequence[float], part: float) -> float | None:
-    """The value that this part of the values does not exceed."""
-    return ordered[max(0, math.ceil(part * len(ordered)) - 1)] if ordered else None
+def percentile(ordered: Sequence[float], fraction: float) -> float | None:
+    """The least value that this fraction of the values does not exceed."""
+    return ordered[max(0, math.ceil(fraction * len(ordered)) - 1)] if ordered else None
 
 
 def pending_of(tallies: Iterable[Tally]) -> tuple[int, ...]:
@@ -206,12 +209,12 @@ _PENDING_CHANGES = {
     EventKind.FAILED: -1,
     EventKind.CANCELLED: -1,
 }
-"""What an event does to the number of pending documents."""
+"""How an event changes the number of pending documents."""
 
 
 def read_last_hour(fairlead: Fairlead, until: int) -> LastHour:
-    """The last hour, from the store's events up to one of them."""
-    now, past = fairlead.store.now(), LastHour()
+    """The figures of the last hour, from the store's events up to the number `until`."""
+    now, last_hour = fairlead.store.now(), LastHour()
     after = max(_first_since(fairlead, now - HOUR, until), until - MOST_REPLAYED)
     changes: list[tuple[float, str, int]] = []
     while after < until:
@@ -219,16 +222,16 @@ def read_last_hour(fairlead: Fairlead, until: int) -> LastHour:
         if not events:
             break
         after = events[-1].seq
-        past.hear(events)
+        last_hour.hear(events)
         changes += [
             (event.at, event.document, _PENDING_CHANGES[event.kind])
             for event in events
             if event.kind in _PENDING_CHANGES and event.document is not None
         ]
     priority = cache(partial(_priority, fairlead))
-    past.samples.extend(pending_before(now, fairlead.store.tallies(), changes, priority))
-    past.forget(now)
-    return past
+    last_hour.samples.extend(pending_before(now, fairlead.store.tallies(), changes, priority))
+    last_hour.forget(now)
+    return last_hour
 
 
 def _priority(fairlead: Fairlead, id_: str) -> int | None:
@@ -239,7 +242,7 @@ def _priority(fairlead: Fairlead, id_: str) -> int | None:
 
 
 def _first_since(fairlead: Fairlead, time: float, until: int) -> int:
-    """A number after which all events came since a time; by binary search."""
+    """An event number after which all events are from `time` or later, by binary search."""
     low, high = 0, until
     while low < high:
         middle = (low + high) // 2
@@ -257,7 +260,7 @@ def pending_before(
     changes: Sequence[tuple[float, str, int]],
     priority: Callable[[str], int | None],
 ) -> list[PendingSample]:
-    """How much was pending in the last hour, computed back from now.
+    """The pending documents in the last hour, computed backwards from now.
 
     `changes` are (time, document, +1 or −1) in order; `priority` is None for deleted documents.
     """
@@ -276,7 +279,7 @@ def pending_before(
 
 
 class Step(Struct, frozen=True):
-    """One check of a customer: the count that its document got."""
+    """The count and priority that one document of a customer got."""
 
     at: float
     count: int
@@ -285,9 +288,9 @@ class Step(Struct, frozen=True):
 
 
 def staircase(documents: Sequence[Document]) -> list[Step]:
-    """A customer's checks, oldest first, from its documents, newest first.
+    """The steps of a customer, oldest first, from its documents, newest first.
 
-    A count above the one before it tells of a reset.
+    A count above the one before means a reset.
     """
     steps: list[Step] = []
     for document in documents[::-1]:

@@ -1,4 +1,4 @@
-"""Links to the page of a customer: for operators to make and revoke."""
+"""Links to the page of a customer, which operators create and revoke."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from fairlead.model.keys import LINK_DAYS, MOST_DAYS, NewLink
 from fairlead.server.dashboard.customers import Name
-from fairlead.server.dashboard.page import Page, PageRoute, form_of, go, operator_page, show
+from fairlead.server.dashboard.page import PageRequest, PageRoute, form_of, operator_page, redirect
 from fairlead.server.problems import Problem
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
@@ -18,12 +18,10 @@ async def links(request: Request, name: Name) -> Response:
     return await _links(await operator_page(request), name)
 
 
-async def _links(page: Page, name: str, new: NewLink | None = None) -> Response:
-    links = await page.context.ask(page.context.fairlead.customers.links, name)
-    return show(
-        page.request,
+async def _links(page: PageRequest, name: str, new: NewLink | None = None) -> Response:
+    links = await page.context.ask(page.fairlead.customers.links, name)
+    return page.show(
         "links.html",
-        page=page,
         name=name,
         links=links,
         new=new,
@@ -34,23 +32,23 @@ async def _links(page: Page, name: str, new: NewLink | None = None) -> Response:
 
 @router.post("/customer/link")
 async def add(request: Request) -> Response:
-    """Make a link, and show it this once."""
+    """Create a link, and show it once."""
     page = await operator_page(request)
-    form = {name: values[0] for name, values in (await form_of(request)).items()}
+    form = await form_of(request)
     name, days = form.get("name", ""), form.get("days", "")
     if not days.isdecimal():
-        raise Problem("invalid-request", "not as expected: days")
-    make = page.context.fairlead.customers.link
-    link = await page.context.ask(make, name, days=int(days), by=page.caller.key_id)
+        raise Problem("invalid-request", "days must be a whole number")
+    link = await page.context.ask(
+        page.fairlead.customers.link, name, days=int(days), by=page.caller.key_id
+    )
     return await _links(page, name, link)
 
 
 @router.post("/customer/unlink")
 async def revoke(request: Request) -> Response:
     page = await operator_page(request)
-    form = {name: values[0] for name, values in (await form_of(request)).items()}
+    form = await form_of(request)
     name, id_ = form.get("name", ""), form.get("id", "")
-    revoke_link = page.context.fairlead.customers.revoke_link
-    await page.context.ask(revoke_link, name, id_, by=page.caller.key_id)
+    await page.context.ask(page.fairlead.customers.revoke_link, name, id_, by=page.caller.key_id)
     page.context.auth.revoked(id_)
-    return go("/customer/links", name=name)
+    return redirect("/customer/links", name=name)

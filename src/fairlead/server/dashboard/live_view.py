@@ -1,7 +1,7 @@
-"""The live view: what all viewers see, computed once for all of them and sent as changes.
+"""The live view: computes changes of the dashboard once for all viewers, and sends them.
 
-Nothing is read while nobody watches. An update reads only the customers and documents that events
-named. The pause after it is so long that updates take a small part of one core at most.
+Without viewers it reads nothing. An update reads only the customers and documents that events
+named. The pause after an update is so long that updates use a small part of one core.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import asyncio
 import json
 import logging
 import secrets
-import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -32,7 +31,7 @@ from fairlead.server.dashboard.rows import (
     customer_row,
     document_row,
     figures,
-    who_waits,
+    longest_waits,
     work_figures,
     worker_rows,
 )
@@ -43,22 +42,22 @@ _log = logging.getLogger(__name__)
 LEAST_PAUSE, LONGEST_PAUSE = 0.25, 0.7
 """Seconds between two updates."""
 PAUSE_FACTOR = 30
-"""The pause after an update is so many times as long as the work of the update."""
+"""The pause after an update, as a multiple of the CPU time of the update."""
 SLOW, SLOWEST, SLOW_FACTOR = 2.0, 30.0, 150
-"""Seconds after which figures that change by themselves are read again: so many times as long as
-reading them takes, which grows with the customers that wait."""
+"""Seconds after which figures that change without events are read again: SLOW to SLOWEST, and
+SLOW_FACTOR times as long as reading them takes, which grows with the waiting customers."""
 FADING = 15.0
-"""Seconds after which all customers are read again under fair: their counts fade by time alone."""
+"""Seconds after which all customers are read again under `fair`: counts fade without events."""
 MOST_AT_ONCE = 60
-"""Customers that are read one by one; of more, all are read together."""
+"""The most customers that are read by name; if more have changed, all are read."""
 MOST_DOCUMENTS = 100
-"""Changed documents in one message: the newest ones."""
+"""The most changed documents in one message, the newest ones."""
 MOST_WORKERS = 64
 MOST_RECENT = 240
-"""Messages kept for viewers that reconnect."""
+"""Messages that are stored for viewers that reconnect."""
 MOST_QUEUED = 60
 OPERATOR_FIGURES = frozenset(["had_lately", "share", "behind"])
-"""Of the account, which customers may share, or in relation to all others."""
+"""Figures that depend on other customers, so customers do not see them."""
 
 Ask = Callable[..., Awaitable[Any]]
 
@@ -75,7 +74,7 @@ class LiveMessage:
     texts: dict[str | None, str] = field(default_factory=dict)
 
     def text(self, customer: str | None) -> str:
-        """As JSON for operators or one customer, which gets only its own; empty: nothing."""
+        """The JSON for operators (None) or for one customer; empty: nothing changed for it."""
         if customer not in self.texts:
             self.texts[customer] = self._text(customer)
         return self.texts[customer]
@@ -94,7 +93,7 @@ class LiveMessage:
 
 
 def _own(row: dict[str, Any]) -> dict[str, Any]:
-    """A customer's row without the figures that tell of the work of others."""
+    """A customer's row without the figures that depend on other customers."""
     return {name: value for name, value in row.items() if name not in OPERATOR_FIGURES}
 
 
@@ -103,27 +102,31 @@ LiveQueue = StreamQueue[LiveMessage]
 
 @dataclass
 class Changes:
-    """What events named since the last update."""
+    """The customers and documents that events named since the last update."""
 
     everything: bool = True
     customers: set[str] = field(default_factory=set)
     documents: dict[str, None] = field(default_factory=dict)
+
+    @property
+    def reads_all_customers(self) -> bool:
+        return self.everything or len(self.customers) > MOST_AT_ONCE
 
     def note(self, events: Sequence[Event]) -> None:
         customers = {event.customer for event in events}
         self.everything = self.everything or None in customers
         if not self.everything:
             self.customers.update(name for name in customers if name is not None)
-        changed = [e.document for e in events if e.document and e.kind is not EventKind.PROGRESS]
-        for document in changed[-MOST_DOCUMENTS:]:
-            self.documents.pop(document, None)  # the newest are last
-            self.documents[document] = None
+        for event in events:
+            if event.document and event.kind is not EventKind.PROGRESS:
+                self.documents.pop(event.document, None)  # so that the newest are last
+                self.documents[event.document] = None
         while len(self.documents) > MOST_DOCUMENTS:
             del self.documents[next(iter(self.documents))]
 
 
 class Snapshot:
-    """What viewers were last sent. All but the constructor runs in threads."""
+    """The content that viewers have. All methods run in threads."""
 
     def __init__(self, fairlead: Fairlead) -> None:
         self._fairlead = fairlead
@@ -131,35 +134,34 @@ class Snapshot:
         self._rows: dict[str, CustomerTableRow] = {}
         self._figures: dict[str, Any] = {}
         self._lists: dict[str, Any] = {}
-        self._slow_at = self._all_read_at = float("-inf")
-        self._slow_pause = SLOW
+        self._fairness_read_at = self._all_read_at = float("-inf")
+        self._fairness_pause = SLOW
         self._name_of = lru_cache(4 * MOST_WORKERS)(self._document_name)
 
-    def update(self, changes: Changes, past: LastHour, number: int) -> LiveMessage | None:
-        """Read what changed; the message of how it differs from what was sent."""
+    def update(self, changes: Changes, last_hour: LastHour, number: int) -> LiveMessage | None:
+        """Read what changed; the message with the differences from the last snapshot, if any."""
         now = self._fairlead.store.now()
-        is_slow = changes.everything or abs(now - self._slow_at) >= self._slow_pause
-        if is_slow:
-            self._slow_at, began = now, time.thread_time()
-            self._fairness = FairnessFigures(self._fairlead.queue.fairness())
-            took = time.thread_time() - began
-            self._slow_pause = min(max(SLOW, SLOW_FACTOR * took), SLOWEST)
-            self._waits = past.waits_by_class()
+        reads_fairness = (
+            changes.everything or abs(now - self._fairness_read_at) >= self._fairness_pause
+        )
+        if reads_fairness:
+            self._read_fairness(now)
+            self._waits = last_hour.waits_by_class()
             if self._fairness.policy == "fair" and abs(now - self._all_read_at) >= FADING:
                 changes.everything = True
         self._read(changes, now)
         customers = {}
-        for name in self._outdated(changes, now) if is_slow else self._named(changes):
+        for name in self._outdated(changes, now) if reads_fairness else self._named(changes):
             before = self._rows.get(name)
-            row = customer_row(self._fairlead, self._records[name], self._fairness, past, now)
+            row = customer_row(self._fairlead, self._records[name], self._fairness, last_hour, now)
             if row != before:
                 self._rows[name] = row
                 values = asdict(row)
                 customers[name] = values if before is None else _changed(values, asdict(before))
         rows, tallies = self._rows.values(), self._fairlead.store.tallies()
-        numbers = figures(rows, tallies, self._fairness.fairness, past, self._waits, now)
+        numbers = figures(rows, tallies, self._fairness.fairness, last_hour, self._waits, now)
         numbers["step"] = int(now) // STEP
-        lists = {"waits": who_waits(rows), "workers": self.workers(past)}
+        lists = {"waits": longest_waits(rows), "workers": self.workers(last_hour)}
         content = (
             _changed(numbers, self._figures),
             _changed(lists, self._lists),
@@ -169,9 +171,15 @@ class Snapshot:
         self._figures, self._lists = numbers, lists
         return LiveMessage(number, *content) if any(content) else None
 
+    def _read_fairness(self, now: float) -> None:
+        """Read the fairness figures, and set the pause until they are read again."""
+        self._fairness_read_at, began = now, thread_time()
+        self._fairness = FairnessFigures(self._fairlead.queue.fairness())
+        self._fairness_pause = min(max(SLOW, SLOW_FACTOR * (thread_time() - began)), SLOWEST)
+
     def _read(self, changes: Changes, now: float) -> None:
         store = self._fairlead.store
-        if changes.everything or len(changes.customers) > MOST_AT_ONCE:
+        if changes.reads_all_customers:
             self._all_read_at = now
             self._records = {customer.name: customer for customer in store.customers()}
         else:
@@ -179,11 +187,10 @@ class Snapshot:
             self._records |= {customer.name: customer for customer in changed}
 
     def _named(self, changes: Changes) -> Collection[str]:
-        is_all = changes.everything or len(changes.customers) > MOST_AT_ONCE
-        return self._records if is_all else changes.customers
+        return self._records if changes.reads_all_customers else changes.customers
 
     def _outdated(self, changes: Changes, now: float) -> Collection[str]:
-        """The customers that events named, and those whose rows time alone has changed."""
+        """The customers that events named, and those whose rows change without events."""
         if self._fairness.policy == "fair":
             return self._records
         by_time = {
@@ -198,8 +205,8 @@ class Snapshot:
         work = work_figures(self._fairness.shares.get(account))
         return any(getattr(row, name) != value for name, value in work.items())
 
-    def workers(self, past: LastHour) -> list[dict[str, Any]]:
-        return worker_rows(list(past.running.values()), self._name_of, MOST_WORKERS)
+    def workers(self, last_hour: LastHour) -> list[dict[str, Any]]:
+        return worker_rows(list(last_hour.running.values()), self._name_of, MOST_WORKERS)
 
     def _document_name(self, id_: str) -> str:
         with suppress(UnknownDocument):
@@ -219,11 +226,11 @@ def _changed(new: dict[str, Any], old: dict[str, Any]) -> dict[str, Any]:
 
 
 class LiveView:
-    """Sends changes to viewers. All of it runs in the event loop, but for reading the store."""
+    """Sends changes to viewers. It runs in the event loop, and reads the store in threads."""
 
     def __init__(self, fairlead: Fairlead) -> None:
         self._fairlead = fairlead
-        self.past = LastHour()
+        self.last_hour = LastHour()
         self.epoch = secrets.token_hex(4)
         self.number = 0
         self._queues: set[LiveQueue] = set()
@@ -231,14 +238,14 @@ class LiveView:
         self._changes = Changes()
         self._woken = asyncio.Event()
         self._early_events: list[Event] | None = []
-        """Events that came before the last hour was read; None: it was."""
+        """Events that arrived before the last hour was read; None: it has been read."""
         self._tasks: list[asyncio.Task[None]] = []
         self._snapshot = Snapshot(fairlead)
 
     def open(self, ask: Ask, until: int) -> None:
-        """Start, in the event loop; `hear` gets the events after the number `until`."""
-        duties = (self._read_past(ask, until), self._sample(ask), self._run(ask))
-        self._tasks = [asyncio.ensure_future(duty) for duty in duties]
+        """Start the tasks. `hear` gets the events after the number `until`."""
+        tasks = (self._read_last_hour(ask, until), self._sample(ask), self._run(ask))
+        self._tasks = [asyncio.ensure_future(task) for task in tasks]
 
     def end_all(self) -> None:
         for queue in self._queues:
@@ -250,17 +257,19 @@ class LiveView:
 
     @property
     def mark(self) -> str:
-        """Stands for the messages whose content a page that is made now shows already."""
+        """The position in the stream that a page rendered now is up to date with."""
         return f"{self.epoch}.{self.number}"
 
     def rows(self, customers: Iterable[CustomerRecord]) -> list[CustomerTableRow]:
-        """Rows as of now, in a thread."""
+        """The current rows of customers; call it in a thread."""
         fairlead, now = self._fairlead, self._fairlead.store.now()
         fairness = FairnessFigures(fairlead.queue.fairness())
-        return [customer_row(fairlead, record, fairness, self.past, now) for record in customers]
+        return [
+            customer_row(fairlead, record, fairness, self.last_hour, now) for record in customers
+        ]
 
     def workers(self) -> list[dict[str, Any]]:
-        return self._snapshot.workers(self.past)
+        return self._snapshot.workers(self.last_hour)
 
     # --- events and viewers ---
 
@@ -271,7 +280,7 @@ class LiveView:
         if self._early_events is not None:
             self._early_events.extend(events)
         else:
-            self.past.hear(events)
+            self.last_hour.hear(events)
         self._changes.note(events)
         self._woken.set()
 
@@ -286,7 +295,7 @@ class LiveView:
             self._queues.discard(queue)
 
     def replay(self, queue: LiveQueue, after: str) -> bool:
-        """Queue the messages after a mark again; False: they are not all known any more."""
+        """Queue the messages after a mark again; False: some of them are not stored any more."""
         epoch, _, number = after.partition(".")
         if epoch != self.epoch or not (number.isascii() and number.isdigit()):
             return False
@@ -305,14 +314,14 @@ class LiveView:
             if queue.key_id == key_id or queue.session == session:
                 queue.close("ended")
 
-    # --- duties ---
+    # --- tasks ---
 
-    async def _read_past(self, ask: Ask, until: int) -> None:
+    async def _read_last_hour(self, ask: Ask, until: int) -> None:
         try:
-            self.past = await ask(read_last_hour, self._fairlead, until)
+            self.last_hour = await ask(read_last_hour, self._fairlead, until)
         except FairleadError as error:
-            _log.warning("fairlead: the last hour cannot be read: %s", error)
-        self.past.hear(self._early_events or [])
+            _log.warning("fairlead: the dashboard cannot read the last hour: %s", error)
+        self.last_hour.hear(self._early_events or [])
         self._early_events = None
         self._changes.everything = True
         self._woken.set()
@@ -323,8 +332,8 @@ class LiveView:
             if self._early_events is None:
                 with suppress(FairleadError):
                     tallies = await ask(self._fairlead.store.tallies)
-                    self.past.sample(self._fairlead.store.now(), tallies)
-                    self.past.forget(self._fairlead.store.now())
+                    self.last_hour.sample(self._fairlead.store.now(), tallies)
+                    self.last_hour.forget(self._fairlead.store.now())
 
     async def _run(self, ask: Ask) -> None:
         while True:
@@ -339,16 +348,16 @@ class LiveView:
             try:
                 message, seconds = await ask(self._timed_update, changes)
             except FairleadError as error:
-                _log.warning("fairlead: the dashboard cannot be kept up to date: %s", error)
+                _log.warning("fairlead: the dashboard cannot be updated: %s", error)
                 self._changes.everything = True
             else:
                 self._publish(message)
             await asyncio.sleep(min(LONGEST_PAUSE, max(LEAST_PAUSE, PAUSE_FACTOR * seconds)))
 
     def _timed_update(self, changes: Changes) -> tuple[LiveMessage | None, float]:
-        """An update, and the seconds of CPU that it took."""
+        """An update, and its CPU time in seconds."""
         began = thread_time()
-        message = self._snapshot.update(changes, self.past, self.number + 1)
+        message = self._snapshot.update(changes, self.last_hour, self.number + 1)
         return message, thread_time() - began
 
     def _publish(self, message: LiveMessage | None) -> None:

@@ -1,4 +1,4 @@
-"""Login and logout, the language of the pages, and their styles and scripts."""
+"""Login, logout, the language of the pages, and static files."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from fairlead.server.dashboard.page import (
     assets,
     assets_version,
     form_of,
-    go,
-    own_path,
+    local_path,
+    redirect,
     show,
     translator_for,
 )
@@ -39,7 +39,7 @@ async def login_page(request: Request, token: str | None = None) -> Response:
         if "text/html" not in request.headers.get("accept", ""):
             raise
         return _form(request, texts.OLD_LINK, 401)
-    return await _with_session(request, go("/"), session)
+    return await _with_session(request, redirect("/"), session)
 
 
 @router.post("/login")
@@ -48,30 +48,32 @@ async def login(request: Request) -> Response:
         return _form(request, texts.ANOTHER_SITE, 403)
     form = await form_of(request)
     try:
-        session = await context_of(request).auth.login_with_key(form.get("key", [""])[0])
+        session = await context_of(request).auth.login_with_key(form.get("key", ""))
     except Problem:
         return _form(request, texts.KEY_OF_PROGRAM, 403)
     if session is None:
         return _form(request, texts.WRONG_KEY, 401)
-    return await _with_session(request, go(own_path(form.get("next", ["/"])[0])), session)
+    return await _with_session(request, redirect(local_path(form.get("next", "/"))), session)
 
 
 def _form(request: Request, text: str | None = None, status: int = 200) -> Response:
-    said = None if text is None else translator_for(request).text(text)
-    onward = own_path(request.query_params.get("next", "/"))
-    return show(request, "login.html", status=status, said=said, onward=onward)
+    error = None if text is None else translator_for(request).text(text)
+    next_path = local_path(request.query_params.get("next", "/"))
+    return show(request, "login.html", status=status, error=error, next_path=next_path)
 
 
-async def _with_session(request: Request, answer: Response, session: str) -> Response:
+async def _with_session(request: Request, response: Response, session: str) -> Response:
     await _end_session(request)
-    answer.set_cookie(
-        *(COOKIE, session, SESSION_SECONDS),
+    response.set_cookie(
+        COOKIE,
+        session,
+        SESSION_SECONDS,
         httponly=True,
         samesite="strict",
         path="/",
         secure=request.url.scheme == "https",
     )
-    return answer
+    return response
 
 
 async def _end_session(request: Request) -> None:
@@ -84,21 +86,21 @@ async def _end_session(request: Request) -> None:
 async def logout(request: Request) -> Response:
     await context_of(request).auth.caller(request)
     await _end_session(request)
-    answer = go("/login")
-    answer.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
-    return answer
+    response = redirect("/login")
+    response.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
+    return response
 
 
 @router.post("/language")
 async def language(request: Request) -> Response:
     form = await form_of(request)
-    chosen = form.get("language", [""])[0]
-    answer = go(own_path(form.get("next", ["/"])[0]))
+    chosen = form.get("language", "")
+    response = redirect(local_path(form.get("next", "/")))
     if chosen in LANGUAGES and is_own_page(request):
-        answer.set_cookie(
+        response.set_cookie(
             LANGUAGE_COOKIE, chosen, max_age=YEAR, httponly=True, samesite="strict", path="/"
         )
-    return answer
+    return response
 
 
 @router.get("/static/{version}/{name}")
@@ -106,6 +108,6 @@ async def static(version: str, name: str) -> Response:
     content = assets().get(name)
     if content is None:
         raise not_found()
-    is_newest = version == assets_version()
-    keep = f"public, max-age={YEAR}, immutable" if is_newest else "no-cache"
-    return Response(content, 200, {"Cache-Control": keep}, _TYPES[name.rpartition(".")[2]])
+    is_current = version == assets_version()
+    cache = f"public, max-age={YEAR}, immutable" if is_current else "no-cache"
+    return Response(content, 200, {"Cache-Control": cache}, _TYPES[name.rpartition(".")[2]])

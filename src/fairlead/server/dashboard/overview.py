@@ -1,4 +1,4 @@
-"""The overview for operators; a customer's own page for customers."""
+"""/: the overview for operators, and for a customer its own page."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from fairlead.server.dashboard import texts
 from fairlead.server.dashboard.charts import flow_chart, pending_chart
 from fairlead.server.dashboard.customers import customer_page
 from fairlead.server.dashboard.last_hour import HEAVY, LEVELS, LIGHT
-from fairlead.server.dashboard.page import Page, PageRoute, page_of, show
-from fairlead.server.dashboard.rows import figures, who_waits
+from fairlead.server.dashboard.page import PageRequest, PageRoute, caller_page
+from fairlead.server.dashboard.rows import figures, longest_waits
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 
 @router.get("/")
 async def overview(request: Request) -> Response:
-    page = await page_of(request)
+    page = await caller_page(request)
     if page.caller.customer is not None:
         return await customer_page(page, page.caller.customer)
     content = await page.context.ask(_content, page)
@@ -28,21 +28,21 @@ async def overview(request: Request) -> Response:
     for code, text in texts.CLASSES.items():
         named = {name: bound for name, bound in bounds.items() if f"{{{name}}}" in text}
         classes.append((code, page.translator.text(text, **named)))
-    return show(request, "overview.html", page=page, classes=classes, **content)
+    return page.show("overview.html", classes=classes, **content)
 
 
-def _content(page: Page) -> dict[str, Any]:
-    fairlead, live_view = page.context.fairlead, page.context.live_view
-    now, past = fairlead.store.now(), live_view.past
+def _content(page: PageRequest) -> dict[str, Any]:
+    fairlead, live_view = page.fairlead, page.context.live_view
+    now, last_hour = fairlead.store.now(), live_view.last_hour
     rows = live_view.rows(fairlead.store.customers())
     tallies, fairness = fairlead.store.tallies(), fairlead.queue.fairness()
     return {
-        "figures": figures(rows, tallies, fairness, past, past.waits_by_class(), now),
-        "waits": who_waits(rows),
+        "figures": figures(rows, tallies, fairness, last_hour, last_hour.waits_by_class(), now),
+        "waits": longest_waits(rows),
         "workers": live_view.workers(),
         "unserved": fairlead.store.unserved(),
-        "pending": pending_chart(list(past.samples), now),
-        "flow": flow_chart(dict(past.arrived), dict(past.ended), now),
+        "pending": pending_chart(list(last_hour.samples), now),
+        "flow": flow_chart(dict(last_hour.arrived), dict(last_hour.ended), now),
         "customers": len(rows),
         "documents": sum(tally.documents for tally in tallies),
         "has_more_levels": any(tally.priority > LEVELS for tally in tallies),

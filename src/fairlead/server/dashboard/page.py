@@ -1,4 +1,4 @@
-"""Pages: who looks, in which language, and how a template becomes an answer."""
+"""Pages: the request for one, templates, the form fields, errors as pages, and static files."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from fairlead.app import Fairlead
 from fairlead.errors import Message
 from fairlead.i18n import LANGUAGES, Translator, translator
 from fairlead.policy.explain import Plural
@@ -29,10 +30,10 @@ from fairlead.server.dashboard import texts
 from fairlead.server.headers import language_of
 from fairlead.server.middleware import as_problem
 from fairlead.server.problems import KINDS, Problem, not_found
-from fairlead.server.roles import viewer_changes_nothing
+from fairlead.server.roles import viewer_may_not_change
 
-LEAST_PACKED = 2000
-"""Bytes from which a page is compressed."""
+LEAST_COMPRESSED_BYTES = 2000
+"""Shorter pages are not compressed."""
 LANGUAGE_COOKIE = "fairlead_language"
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
@@ -57,20 +58,26 @@ BLANK: dict[str, Any] = {
     "waited": None,
     "error": None,
 }
-"""A document's row without a document, which scripts fill."""
-NAMES = {"en": "English", "es": "Español", "pt": "Português", "pl": "Polski", "de": "Deutsch"}
+"""An empty row, for the template that scripts copy and fill."""
+LANGUAGE_NAMES = {
+    "en": "English",
+    "es": "Español",
+    "pt": "Português",
+    "pl": "Polski",
+    "de": "Deutsch",
+}
 
 
 @cache
 def assets() -> dict[str, bytes]:
-    """Styles and scripts, by name."""
+    """The content of styles, scripts and pictures, by file name."""
     folder = files(__package__).joinpath("static")
     return {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
 
 
 @cache
 def assets_version() -> str:
-    """A hash of all assets, in their addresses, so that browsers may keep them."""
+    """A hash of all assets. It is in their URLs, so that browsers may cache them for ever."""
     digest = hashlib.sha256()
     for name, content in sorted(assets().items()):
         digest.update(name.encode() + b"\0" + content)
@@ -84,19 +91,19 @@ def asset_path(name: str) -> str:
 @cache
 def environment() -> Environment:
     folder = Path(str(files(__package__).joinpath("templates")))
-    made = Environment(
+    environment = Environment(
         loader=FileSystemLoader(folder),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.globals |= {"asset": asset_path, "query": query, "iso": iso}
-    return made
+    environment.globals |= {"asset": asset_path, "query": query, "iso": iso}
+    return environment
 
 
 def query(**values: object) -> str:
-    """The part of an address after its path; what is empty is left out."""
+    """The query of a URL, with its question mark. Empty values are left out."""
     present = {name: value for name, value in values.items() if value not in (None, "", False)}
     return "?" + urlencode(present, doseq=True)
 
@@ -106,13 +113,17 @@ def iso(seconds: float) -> str:
 
 
 @dataclass(frozen=True)
-class Page:
-    """One request for a page."""
+class PageRequest:
+    """A request for a page, with its caller and language."""
 
     request: Request
     context: ServerContext
     caller: Caller
     translator: Translator
+
+    @property
+    def fairlead(self) -> Fairlead:
+        return self.context.fairlead
 
     @property
     def session(self) -> str:
@@ -121,21 +132,31 @@ class Page:
     def counted(self, plural: Plural, number: int) -> str:
         return self.translator.count(plural.one, plural.other, number)
 
+    def show(self, template: str, *, upload_as: str | None = None, **values: Any) -> HTMLResponse:
+        """The response with a template. Operators upload for the customer `upload_as`, if any."""
+        if self.caller.customer is not None:
+            upload_as = self.caller.customer
+        if not self.caller.may_change:
+            upload_as = None
+        return show(self.request, template, page=self, upload_as=upload_as, **values)
 
-async def page_of(request: Request) -> Page:
+
+async def caller_page(request: Request) -> PageRequest:
     context = context_of(request)
-    return Page(request, context, await context.auth.caller(request), translator_for(request))
+    caller = await context.auth.caller(request)
+    return PageRequest(request, context, caller, translator_for(request))
 
 
-def check_may_change(page: Page) -> None:
-    """Refuse the question before a change to whoever may change nothing."""
+def check_may_change(page: PageRequest) -> None:
+    """Refuse the page of a confirmation to viewers, who may change nothing."""
     if not page.caller.may_change:
-        raise viewer_changes_nothing()
+        raise viewer_may_not_change()
 
 
-async def operator_page(request: Request) -> Page:
+async def operator_page(request: Request) -> PageRequest:
     context = context_of(request)
-    return Page(request, context, await context.auth.operator(request), translator_for(request))
+    caller = await context.auth.operator(request)
+    return PageRequest(request, context, caller, translator_for(request))
 
 
 def translator_for(request: Request) -> Translator:
@@ -145,69 +166,69 @@ def translator_for(request: Request) -> Translator:
     return translator(language_of(request.scope["headers"]))
 
 
-async def form_of(request: Request) -> dict[str, list[str]]:
+async def form_of(request: Request) -> dict[str, str]:
+    """The fields of a form; of a repeated field the first value."""
+    return {name: values[0] for name, values in (await form_lists(request)).items()}
+
+
+async def form_lists(request: Request) -> dict[str, list[str]]:
+    """The fields of a form, each with all its values."""
     return parse_qs((await request.body()).decode("utf-8", "replace"))
 
 
-def own_path(path: str) -> str:
-    """The path if it is on this server, else that of the start page."""
+def local_path(path: str) -> str:
+    """The path if it is on this server, else the start page (no open redirects)."""
     is_own = path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable()
     return path if is_own and len(path) < 2000 else "/"
 
 
-def here(request: Request) -> str:
+def current_path(request: Request) -> str:
     query = request.url.query
     return request.url.path + ("?" + query if query else "")
 
 
 def show(
-    request: Request, template: str, *, status: int = 200, page: Page | None = None, **values: Any
+    request: Request,
+    template: str,
+    *,
+    status: int = 200,
+    page: PageRequest | None = None,
+    **values: Any,
 ) -> HTMLResponse:
-    words = page.translator if page else translator_for(request)
-    decimal, group, least = words.marks
+    translator = page.translator if page else translator_for(request)
+    decimal, group, least = translator.separators
     context = {
-        "_": words.text,
-        "n_": words.count,
-        "t": words,
-        "lang": words.language,
-        "languages": {code: NAMES[code] for code in LANGUAGES},
+        "_": translator.text,
+        "n_": translator.count,
+        "t": translator,
+        "lang": translator.language,
+        "languages": {code: LANGUAGE_NAMES[code] for code in LANGUAGES},
         "marks": {"decimal": decimal, "group": group, "least": least},
         "caller": page.caller if page else None,
-        "board_mark": context_of(request).live_view.mark,
+        "live_mark": context_of(request).live_view.mark,
         "holder": page.caller.key_id if page else "",
-        "here": here(request),
+        "current_path": current_path(request),
         "path": request.url.path,
         "origin": f"{request.url.scheme}://{request.url.netloc}",
-        "states": {code: words.text(text) for code, text in texts.STATES.items()},
-        "failures": {code: words.text(text) for code, text in texts.NOTES.items()},
+        "states": {code: translator.text(text) for code, text in texts.STATES.items()},
+        "failures": {code: translator.text(text) for code, text in texts.NOTES.items()},
         "now": context_of(request).fairlead.store.now(),
         "blank": BLANK,
+        "upload_as": None,
     }
-    content = (
-        environment()
-        .get_template(template)
-        .render(context | values | {"upload_as": _upload_as(page, values)})
-    )
-    return HTMLResponse(content, status, {"Content-Language": words.language})
+    content = environment().get_template(template).render(context | values)
+    return HTMLResponse(content, status, {"Content-Language": translator.language})
 
 
-def _upload_as(page: Page | None, values: dict[str, Any]) -> str | None:
-    """The customer for which files may be uploaded here; None: for nobody."""
-    if page is None or not page.caller.may_change:
-        return None
-    name: str | None = values.get("upload_as")
-    return page.caller.customer or name
-
-
-def go(path: str, **values: object) -> RedirectResponse:
+def redirect(path: str, **values: object) -> RedirectResponse:
     return RedirectResponse(path + (query(**values) if values else ""), 303)
 
 
 class PageRoute(APIRoute):
-    """Answers errors with pages, for who asks for pages; and sets the headers of all pages."""
+    """Turns errors into pages if the client accepts HTML, and sets the headers of all pages."""
 
     layout = "base.html"
-    """The template around the page of an error."""
+    """The template that the page of an error extends."""
 
     def headers(self, request: Request) -> Mapping[str, str]:  # noqa: ARG002 (for subclasses)
         return HEADERS
@@ -217,66 +238,66 @@ class PageRoute(APIRoute):
 
         async def handler(request: Request) -> Response:
             try:
-                answer = await inner(request)
+                response = await inner(request)
             except ClientDisconnect:
                 raise
             except Exception as error:
-                answer = _refused(request, _problem(error, request), self.layout)
+                response = _error_response(request, _problem(error, request), self.layout)
             for name, value in self.headers(request).items():
-                answer.headers.setdefault(name, value)
-            return _packed(request, answer)
+                response.headers.setdefault(name, value)
+            return _compressed(request, response)
 
         return handler
 
 
-def _packed(request: Request, answer: Response) -> Response:
-    if isinstance(answer, StreamingResponse):
-        return answer
-    is_text = answer.headers.get("content-type", "").startswith("text/")
-    is_short = not isinstance(answer.body, bytes) or len(answer.body) < LEAST_PACKED
-    if is_text and not is_short and "gzip" in request.headers.get("accept-encoding", ""):
-        answer.body = gzip.compress(bytes(answer.body), 5, mtime=0)
-        answer.headers["content-length"] = str(len(answer.body))
-        answer.headers["content-encoding"] = "gzip"
-        answer.headers["vary"] = "Accept-Encoding"
-    return answer
+def _compressed(request: Request, response: Response) -> Response:
+    if isinstance(response, StreamingResponse):
+        return response
+    is_text = response.headers.get("content-type", "").startswith("text/")
+    is_long = len(response.body) >= LEAST_COMPRESSED_BYTES
+    if is_text and is_long and "gzip" in request.headers.get("accept-encoding", ""):
+        response.body = gzip.compress(bytes(response.body), 5, mtime=0)
+        response.headers["content-length"] = str(len(response.body))
+        response.headers["content-encoding"] = "gzip"
+        response.headers["vary"] = "Accept-Encoding"
+    return response
 
 
 def _problem(error: Exception, request: Request) -> Problem:
     if isinstance(error, RequestValidationError):
         fields = sorted({str(mistake["loc"][-1]) for mistake in error.errors()})
-        return Problem("invalid-request", f"not as expected: {', '.join(fields)}")
+        return Problem("invalid-request", f"invalid parameters: {', '.join(fields)}")
     return as_problem(error, request.scope)
 
 
-def _refused(request: Request, problem: Problem, layout: str = PageRoute.layout) -> Response:
+def _error_response(request: Request, problem: Problem, layout: str = PageRoute.layout) -> Response:
     if "text/html" not in request.headers.get("accept", ""):
         raise problem
     if problem.kind == "unauthorised":
         return _to_login(request)
-    words = translator_for(request)
+    translator = translator_for(request)
     return show(
         request,
         "problem.html",
         layout=layout,
         status=problem.status_code,
-        title=words.text(KINDS[problem.kind].title),
-        detail=words.say(problem.detail),
+        title=translator.text(KINDS[problem.kind].title),
+        detail=translator.message(problem.detail),
         is_translated=isinstance(problem.detail, Message),  # else it is in English
     )
 
 
-async def unknown_address(scope: Scope, receive: Receive, send: Send) -> None:
-    """The answer where no route matches: a page for browsers, else a problem."""
-    response = _refused(Request(scope, receive), not_found())
+async def unknown_url(scope: Scope, receive: Receive, send: Send) -> None:
+    """The response if no route matches: a page for browsers, else a problem."""
+    response = _error_response(Request(scope, receive), not_found())
     for name, value in HEADERS.items():
         response.headers.setdefault(name, value)
     await response(scope, receive, send)
 
 
 def _to_login(request: Request) -> Response:
-    """To the login; but a link from another site comes without the cookie: then ask once more."""
+    """A redirect to the login. A link on another site sends no cookie, so its page loads again."""
     is_get = request.method in ("GET", "HEAD")
     if is_get and request.headers.get("sec-fetch-site") == "cross-site":
-        return show(request, "again.html")
-    return go("/login" + (f"?next={quote(here(request), safe='')}" if is_get else ""))
+        return show(request, "reload.html")
+    return redirect("/login" + (f"?next={quote(current_path(request), safe='')}" if is_get else ""))

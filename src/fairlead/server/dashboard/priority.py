@@ -1,4 +1,4 @@
-"""How priorities are determined, by the settings in force, and where a customer stands."""
+"""/priority: the rules for priorities under the current settings, and a customer's standing."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from fairlead.errors import UnknownDocument
 from fairlead.model.documents import Document
 from fairlead.model.states import State
 from fairlead.policy.classic import ClassicPolicy
-from fairlead.server.dashboard.page import Page, PageRoute, page_of, show
+from fairlead.server.dashboard.page import PageRequest, PageRoute, caller_page
 
 PENDING_SHOWN = 20
-"""Pending documents of which the page says why and when."""
+"""Pending documents on the page, with reasons and forecast."""
 ENDED_SHOWN = 10
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 
 class PendingRow(NamedTuple):
-    """A pending document, and in words when it should start and why it has its place."""
+    """A pending document with its forecast and reasons as sentences."""
 
     document: Document
     forecast: str | None = None
@@ -32,14 +32,14 @@ class PendingRow(NamedTuple):
 async def priority(
     request: Request, customer: Annotated[str, Query(max_length=200)] = ""
 ) -> Response:
-    page = await page_of(request)
+    page = await caller_page(request)
     content = await page.context.ask(priority_content, page, page.caller.customer or customer)
-    return show(request, "priority.html", page=page, layout="base.html", **content)
+    return page.show("priority.html", layout="base.html", **content)
 
 
-def priority_content(page: Page, customer: str) -> dict[str, Any]:
-    """The rule in force; for a customer its own one, with where it stands."""
-    fairlead = page.context.fairlead
+def priority_content(page: PageRequest, customer: str) -> dict[str, Any]:
+    """The current rule; for a customer its own rule, its standing and its documents."""
+    fairlead = page.fairlead
     standing = fairlead.customers.standing(customer) if customer else None
     rules = fairlead.settings.rules()
     if standing is None:
@@ -61,34 +61,37 @@ def priority_content(page: Page, customer: str) -> dict[str, Any]:
     }
 
 
-def _newest(page: Page, customer: str, states: tuple[State, ...], limit: int) -> list[Document]:
-    list_documents, documents = page.context.fairlead.documents, list[Document]()
-    for state in states:
-        documents += list_documents(customer=customer, state=state, limit=limit).items
-    return documents
+def _newest(
+    page: PageRequest, customer: str, states: tuple[State, ...], limit: int
+) -> list[Document]:
+    return [
+        document
+        for state in states
+        for document in page.fairlead.documents(customer=customer, state=state, limit=limit).items
+    ]
 
 
-def _pending(page: Page, customer: str) -> list[PendingRow]:
+def _pending(page: PageRequest, customer: str) -> list[PendingRow]:
     """The customer's newest pending documents, those that are processing first."""
     documents = _newest(page, customer, (State.PROCESSING, State.WAITING), PENDING_SHOWN)
     return [_pending_row(page, document) for document in documents[:PENDING_SHOWN]]
 
 
-def _pending_row(page: Page, document: Document) -> PendingRow:
-    fairlead, words = page.context.fairlead, page.translator
+def _pending_row(page: PageRequest, document: Document) -> PendingRow:
+    fairlead, translator = page.fairlead, page.translator
     if document.state is not State.WAITING:
         return PendingRow(document)
     try:
         why = fairlead.why(document.id)
-    except UnknownDocument:  # it was deleted meanwhile
+    except UnknownDocument:  # deleted meanwhile
         return PendingRow(document)
     now, forecast = fairlead.store.now(), why.forecast
-    start = None if forecast is None else words.forecast(forecast, now)
-    return PendingRow(document, start, tuple(words.reason(reason) for reason in why.reasons))
+    start = None if forecast is None else translator.forecast(forecast, now)
+    return PendingRow(document, start, tuple(translator.reason(reason) for reason in why.reasons))
 
 
-def _ended(page: Page, customer: str) -> list[Document]:
-    """The documents that were done or failed last."""
+def _ended(page: PageRequest, customer: str) -> list[Document]:
+    """The documents that ended last, done or failed."""
     documents = _newest(page, customer, (State.DONE, State.FAILED), ENDED_SHOWN)
-    newest_first = sorted(documents, key=lambda each: each.finished_at or 0.0, reverse=True)
+    newest_first = sorted(documents, key=lambda document: document.finished_at or 0.0, reverse=True)
     return newest_first[:ENDED_SHOWN]

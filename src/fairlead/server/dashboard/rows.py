@@ -1,4 +1,4 @@
-"""Records as rows and figures: plain values, the same for pages and streams."""
+"""Records as rows and figures of plain values, for pages and for the stream."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from fairlead.server.dashboard.texts import UNREAD
 
 
 class CustomerTableRow(Struct, frozen=True):
-    """A customer as tables show it. Times are seconds since 1970.
+    """A row of a table of customers. Times are seconds since 1970.
 
-    `had_lately`, `share` in per cent and `behind` are those of its account.
+    `had_lately`, `share` (in per cent) and `behind` are the figures of its account.
     """
 
     name: str
@@ -42,7 +42,7 @@ class CustomerTableRow(Struct, frozen=True):
 
 
 class FairnessFigures:
-    """The fairness figures of a moment with the policy in force, and shares by account."""
+    """Fairness figures, with the policy and the shares by account."""
 
     def __init__(self, fairness: Fairness) -> None:
         self.fairness = fairness
@@ -54,29 +54,29 @@ def customer_row(
     fairlead: Fairlead,
     customer: CustomerRecord,
     figures: FairnessFigures,
-    past: LastHour,
+    last_hour: LastHour,
     now: float,
 ) -> CustomerTableRow:
     rule = fairlead.customers.rule(customer, figures.policy)
-    following = fairlead.customers.next_place(customer, figures.policy, now)
+    next_place = fairlead.customers.next_place(customer, figures.policy, now)
     return CustomerTableRow(
         name=customer.name,
         pending=customer.pending,
         waiting=customer.waiting,
         processing=customer.processing,
         count=fairlead.customers.count(customer, figures.policy),
-        priority=following.priority,
+        priority=next_place.priority,
         resets_at=reset_time(rule, customer, now),
         oldest_at=customer.oldest_waiting_at,
         **work_figures(figures.shares.get(customer.settings.account or customer.name)),
-        sent=round(past.sent.by_name.get(customer.name, 0)),
+        sent=round(last_hour.sent.by_name.get(customer.name, 0)),
         paused=customer.paused,
         blocked=customer.settings.blocked is not None,
     )
 
 
 def work_figures(share: Share | None) -> dict[str, float]:
-    """The work of an account, rounded so that its fading alone seldom changes what is shown."""
+    """The figures of an account, rounded so that fading alone seldom changes them."""
     if share is None:
         return {"had_lately": 0.0, "share": 0.0, "behind": 0.0}
     return {
@@ -98,7 +98,7 @@ SORTS: dict[str, Callable[[CustomerTableRow], Any]] = {
     "share": lambda row: -row.share,
     "behind": lambda row: -row.behind,
 }
-"""How a table of customers can be sorted, most notable first."""
+"""Sort keys of the table of customers."""
 
 
 SHOWS: dict[str, Callable[[CustomerTableRow], bool]] = {
@@ -106,7 +106,7 @@ SHOWS: dict[str, Callable[[CustomerTableRow], bool]] = {
     "waiting": lambda row: row.waiting > 0 and not row.paused,
     "paused": lambda row: row.paused,
 }
-"""Which customers a table can show."""
+"""Filters of the table of customers."""
 
 
 def sorted_rows(
@@ -117,11 +117,12 @@ def sorted_rows(
 
 
 def filtered_rows(rows: Iterable[CustomerTableRow], text: str, show: str) -> list[CustomerTableRow]:
-    part = text.casefold()
-    return [row for row in rows if part in row.name.casefold() and SHOWS[show](row)]
+    text = text.casefold()
+    return [row for row in rows if text in row.name.casefold() and SHOWS[show](row)]
 
 
-def who_waits(rows: Iterable[CustomerTableRow], most: int = 8) -> list[dict[str, Any]]:
+def longest_waits(rows: Iterable[CustomerTableRow], most: int = 8) -> list[dict[str, Any]]:
+    """The customers whose oldest document waits longest."""
     waiting = [row for row in rows if row.oldest_at is not None and not row.paused]
     longest = nsmallest(most, waiting, key=lambda row: (row.oldest_at or 0.0, row.name))
     names = ("name", "oldest_at", "pending", "priority")
@@ -132,7 +133,7 @@ def figures(
     rows: Iterable[CustomerTableRow],
     tallies: Iterable[Tally],
     fairness: Fairness,
-    past: LastHour,
+    last_hour: LastHour,
     waits: Iterable[WaitSummary],
     now: float,
 ) -> dict[str, Any]:
@@ -147,10 +148,10 @@ def figures(
         "failed": by_state[State.FAILED],
         "customers_waiting": len(waiting),
         "oldest_at": min(waiting, default=None),
-        "arrived": sum(past.arrived.values()),
-        "ended": sum(past.ended.values()),
+        "arrived": sum(last_hour.arrived.values()),
+        "ended": sum(last_hour.ended.values()),
         "workers": fairness.workers,
-        "busy": len(past.running),
+        "busy": len(last_hour.running),
         "jain": _rounded(fairness.jain_index, 2),
         "overdue": overdue and overdue.customer,
         "overdue_at": overdue and round(now - overdue.seconds, 1),
@@ -159,11 +160,11 @@ def figures(
         "bound_broken": fairness.bound_broken,
         "lane": None if fairness.lane_share is None else round(100 * fairness.lane_share),
     }
-    for group in waits:
-        numbers[f"{group.name}_customers"] = group.customers
-        numbers[f"{group.name}_documents"] = group.documents
-        numbers[f"{group.name}_median"] = _rounded(group.median, 1)
-        numbers[f"{group.name}_high"] = _rounded(group.high, 1)
+    for summary in waits:
+        numbers[f"{summary.name}_customers"] = summary.customers
+        numbers[f"{summary.name}_documents"] = summary.documents
+        numbers[f"{summary.name}_median"] = _rounded(summary.median, 1)
+        numbers[f"{summary.name}_high"] = _rounded(summary.high, 1)
     return numbers
 
 
@@ -172,7 +173,7 @@ def _rounded(number: float | None, digits: int) -> float | None:
 
 
 def document_row(document: Document, *, is_paused: bool = False) -> dict[str, Any]:
-    """A row of a list of documents. `is_paused`: its customer is."""
+    """A row of a list of documents. `is_paused` says whether its customer is paused."""
     submitted, started = document.submitted_at, document.started_at
     return {
         "id": document.id,
@@ -190,20 +191,20 @@ def document_row(document: Document, *, is_paused: bool = False) -> dict[str, An
 
 
 def is_unread(document: Document) -> bool:
-    """Whether it is done without a word, and its reader says that something is missing: a scan."""
+    """Whether it is done without any words but with warnings of its reader, as a scan."""
     facts = document.facts
     return document.state is State.DONE and not facts.get("words") and bool(facts.get("warnings"))
 
 
 def worker_rows(
-    running: Iterable[RunningJob], names: Callable[[str], str], most: int
+    running: Iterable[RunningJob], name_of: Callable[[str], str], most: int
 ) -> list[dict[str, Any]]:
     by_worker = sorted(running, key=lambda job: (job.worker, job.document))
     return [
         {
             "worker": short_worker(job.worker),
             "document": job.document,
-            "name": names(job.document),
+            "name": name_of(job.document),
             "customer": job.customer,
             "since": job.since,
             "pages": f"{job.pages_done}/{job.pages}" if job.pages else "",

@@ -1,8 +1,7 @@
-"""Texts that pages choose by a code, and all texts of the dashboard for the catalogues."""
+"""Texts of pages by their codes, and the set of all texts for the catalogues."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
@@ -32,9 +31,9 @@ FAILURES = {
     "worker-lost": "worker lost",
     "step-failed": "a step failed",
 }
-"""Why a document failed, in a few words, by the failure code."""
+"""Short texts of failure codes."""
 UNREAD = "unread"
-"""Stands for the error of a document that is done although nothing of it could be read."""
+"""In place of a failure code: the document is done, but has no text."""
 NOTES = FAILURES | {UNREAD: "no text could be read"}
 HISTORY = {
     "submitted": "submitted",
@@ -54,7 +53,7 @@ HISTORY = {
     "deleted": "deleted",
     "changed": "changed",
 }
-"""What happened to a document, by the kind of the event."""
+"""Entries of a document's history, by the kind of the event."""
 CLASSES = {
     "light": "light: up to {light} an hour",
     "medium": "medium: up to {heavy} an hour",
@@ -92,7 +91,7 @@ DECISIONS = {
         "Delete",
     ),
 }
-"""A question, what follows, and the word on the button."""
+"""The question, what happens then, and the button of each decision."""
 DONE_WITH_CUSTOMER = {
     "pause": "The customer is paused.",
     "resume": "The customer was resumed.",
@@ -123,20 +122,18 @@ LEFT_OUT = Plural(
 WRONG_KEY = "Invalid API key. Check that you copied all of it and that it was not revoked."
 KEY_OF_PROGRAM = (
     "The API key of a service or a worker does not open the dashboard. "
-    "Log in with that of a customer, a viewer or an operator."
+    "Log in with the key of a customer, a viewer or an operator."
 )
 OLD_LINK = "This login link has expired or was used. Print a new one: fairlead login"
 ANOTHER_SITE = "The request did not come from the dashboard, so nothing was changed."
 
 
 def sentences(environment: Environment) -> set[str]:
-    chosen: tuple[dict[str, str], ...] = (
-        *(STATES, NOTES, HISTORY, CLASSES, SHOWS, NOTHING_TO, DONE_WITH_CUSTOMER),
-    )
+    tables = [STATES, NOTES, HISTORY, CLASSES, SHOWS, NOTHING_TO, DONE_WITH_CUSTOMER]
     return {
-        *(text for texts in chosen for text in texts.values()),
+        *(text for table in tables for text in table.values()),
         *(text for texts in DECISIONS.values() for text in texts),
-        *(text for each in customer_settings() for text in (each.label, each.hint) if text),
+        *(text for field in customer_settings() for text in (field.label, field.hint) if text),
         *(WRONG_KEY, KEY_OF_PROGRAM, OLD_LINK, ANOTHER_SITE),
         *(args[0] for name, args in _calls(environment) if name == "_"),
     }
@@ -154,15 +151,12 @@ def plurals(environment: Environment) -> set[Plural]:
 @cache
 def _calls(environment: Environment) -> tuple[tuple[str, tuple[Any, ...]], ...]:
     """Every call of `_` and `n_` in the templates, with its constant arguments."""
-    return tuple(_calls_in_templates(environment))
-
-
-def _calls_in_templates(environment: Environment) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    loader = environment.loader
+    loader, calls = environment.loader, list[tuple[str, tuple[Any, ...]]]()
     for name in environment.list_templates(extensions=["html"]):
         source = loader.get_source(environment, name)[0] if loader else ""
         for call in environment.parse(source).find_all(nodes.Call):
             if isinstance(call.node, nodes.Name) and call.node.name in ("_", "n_"):
-                found = tuple(arg.value for arg in call.args if isinstance(arg, nodes.Const))
-                if found:
-                    yield call.node.name, found
+                constants = tuple(arg.value for arg in call.args if isinstance(arg, nodes.Const))
+                if constants:
+                    calls.append((call.node.name, constants))
+    return tuple(calls)

@@ -1,4 +1,4 @@
-"""The timeline of a document from its events: what happened when, and attempt by attempt."""
+"""The history and the attempts of a document, from its events."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from fairlead.server.dashboard.rows import short_worker
 from fairlead.server.dashboard.texts import FAILURES, HISTORY
 
 RETRY_LATER = "retry-later"
-"""Stands for the error of an attempt whose step asked to be called again later."""
+"""The error of an attempt whose step asked to be called again later."""
 MOVED = "moved"
-"""Stands for the outcome of an attempt after which the document waits for its next steps."""
+"""The outcome of an attempt after which the document waits for its next steps."""
 _OUTCOMES = {
     EventKind.DONE: "done",
     EventKind.FAILED: "failed",
@@ -25,11 +25,11 @@ _OUTCOMES = {
 
 
 class TimelineEvent(NamedTuple):
-    """One entry; `after` is how long after the entry before."""
+    """One entry. `after` are the seconds since the entry before."""
 
     at: float
     kind: str
-    words: str
+    text: str
     after: float | None
     by: str | None
 
@@ -37,7 +37,7 @@ class TimelineEvent(NamedTuple):
 def timeline(
     events: Sequence[Event], translator: Translator, *, is_operator: bool
 ) -> list[TimelineEvent]:
-    """What happened, in words; who did it is for operators. Of progress only the newest."""
+    """The entries of the history; only operators see actors. Of progress only the newest stays."""
     entries: list[TimelineEvent] = []
     starts = 0
     for event in events:
@@ -49,13 +49,13 @@ def timeline(
         after = event.at - entries[-1].at if entries else None
         by = event.actor if is_operator else None
         kind = _kind(event)
-        text = _words(event, kind, translator, starts, is_operator=is_operator)
+        text = _text(event, kind, translator, starts, is_operator=is_operator)
         entries.append(TimelineEvent(event.at, kind, text, after, by))
     return entries
 
 
 def _kind(event: Event) -> str:
-    """The kind of an event, with those apart that are no failure."""
+    """The kind of an event; a retry that a step asked for, and a move, are kinds of their own."""
     if event.data.get("error") == RETRY_LATER:
         return "later"
     if event.kind is EventKind.RELEASED and "queue" in event.data:
@@ -63,7 +63,7 @@ def _kind(event: Event) -> str:
     return event.kind.value
 
 
-def _words(
+def _text(
     event: Event, code: str, translator: Translator, starts: int, *, is_operator: bool
 ) -> str:
     data: dict[str, Any] = dict(event.data)
@@ -76,13 +76,12 @@ def _words(
     if "error" in data:
         data["error"] = translator.text(FAILURES.get(data["error"], data["error"]))
     text = HISTORY[code]
-    return translator.text(
-        text, **{name: value for name, value in data.items() if f"{{{name}}}" in text}
-    )
+    params = {name: value for name, value in data.items() if f"{{{name}}}" in text}
+    return translator.text(text, **params)
 
 
 class Attempt(NamedTuple):
-    """One try at a document. No end: it goes on."""
+    """One attempt to process a document. Without `ended`, it runs."""
 
     number: int
     worker: str
@@ -94,16 +93,16 @@ class Attempt(NamedTuple):
 
 
 def attempts(events: Sequence[Event]) -> list[Attempt]:
-    tries: list[Attempt] = []
+    all_attempts: list[Attempt] = []
     for event in events:
         if event.kind is EventKind.CLAIMED:
             worker = short_worker(str(event.data.get("worker", "")))
-            tries.append(Attempt(len(tries) + 1, worker, event.at))
-        elif event.kind in _OUTCOMES and tries and tries[-1].ended is None:
-            tries[-1] = tries[-1]._replace(
+            all_attempts.append(Attempt(len(all_attempts) + 1, worker, event.at))
+        elif event.kind in _OUTCOMES and all_attempts and all_attempts[-1].ended is None:
+            all_attempts[-1] = all_attempts[-1]._replace(
                 ended=event.at,
                 outcome=MOVED if _kind(event) == MOVED else _OUTCOMES[event.kind],
                 error=event.data.get("error"),
                 step=event.data.get("step"),
             )
-    return tries
+    return all_attempts

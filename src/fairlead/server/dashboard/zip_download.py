@@ -1,4 +1,4 @@
-"""The texts of documents as one zip file."""
+"""/texts.zip: the texts of documents as one zip file."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response, StreamingResponse
 
 from fairlead.errors import NotReady, UnknownDocument
-from fairlead.server.dashboard.page import Page, PageRoute, page_of
-from fairlead.server.problems import unknown_document
+from fairlead.server.dashboard.documents import visible
+from fairlead.server.dashboard.page import PageRequest, PageRoute, caller_page
 
 MOST = 1000
-"""Documents of one zip file: those of a page of the list, and more."""
+"""The most documents of one zip file; a page of the list has fewer."""
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -26,29 +26,23 @@ async def texts(
     id_: Annotated[list[str], Query(alias="id", max_length=MOST)] = [],  # noqa: B006
 ) -> Response:
     """The texts of the selected documents that are done; others are left out."""
-    page = await page_of(request)
+    page = await caller_page(request)
     names = await page.context.ask(_names, page, dict.fromkeys(id_))
     headers = {"Content-Disposition": 'attachment; filename="texts.zip"'}
     return StreamingResponse(_pieces(page, names), headers=headers, media_type="application/zip")
 
 
-def _names(page: Page, ids: Iterable[str]) -> dict[str, str]:
-    """The names of the files by the ids of documents, which must all be the caller's to see."""
-    names = {}
-    for id_ in ids:
-        document = page.context.fairlead.document(id_)
-        if not page.caller.may_see(document.customer):
-            raise unknown_document(id_)
-        names[id_] = f"{id_}-{document.name}.txt"
-    return names
+def _names(page: PageRequest, ids: Iterable[str]) -> dict[str, str]:
+    """The file names by document id; raises if the caller may not see one of the documents."""
+    return {id_: f"{id_}-{visible(page, id_).name}.txt" for id_ in ids}
 
 
-async def _pieces(page: Page, names: dict[str, str]) -> AsyncIterator[bytes]:
+async def _pieces(page: PageRequest, names: dict[str, str]) -> AsyncIterator[bytes]:
     """The zip file, one document at a time, so that only one text is in memory."""
-    buffer = _Unread()
+    buffer = _StreamBuffer()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for id_, name in names.items():
-            text = await page.context.fetch(_text_or_none, page.context.fairlead.text, id_)
+            text = await page.context.fetch(_text_or_none, page.fairlead.text, id_)
             if text is not None:
                 archive.writestr(name, text)
                 yield buffer.take()
@@ -62,8 +56,8 @@ def _text_or_none(read: Callable[[str], str], id_: str) -> str | None:
         return None
 
 
-class _Unread(io.RawIOBase):
-    """Holds what was written until it is taken; it cannot seek, so zipfile writes a stream."""
+class _StreamBuffer(io.RawIOBase):
+    """Keeps written bytes until `take`. It cannot seek, so zipfile writes a stream."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,1 +1,1 @@
-"""The HTTP routes, one module for each subject."""
+"""The routes of the HTTP API, one module for each resource."""

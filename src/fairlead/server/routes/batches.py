@@ -28,18 +28,18 @@ async def show(request: Request, batch_id: str) -> Response:
 @router.post(
     "/{batch_id}/cancel",
     operation_id="cancelBatch",
-    responses=schemas.answers(200, Batch, "nothing of it is pending", "unknown-batch"),
+    responses=schemas.answers(200, Batch, "the batch, without pending documents", "unknown-batch"),
 )
 async def cancel(request: Request, batch_id: str) -> Response:
     """Cancel the pending documents of a batch; ended ones are unchanged."""
     context, caller = await authenticated(request)
-    await context.ask(_visible, context, caller, batch_id)
+    await context.ask(_visible, context, caller, batch_id)  # raises if it may not be seen
     batch = await context.ask(context.fairlead.batches.cancel, batch_id, by=caller.key_id)
     return schemas.JSONResponse(batch)
 
 
 def _visible(context: ServerContext, caller: Caller, batch_id: str) -> Batch:
-    """The batch, if it is the caller's; another one's is as one that never was."""
+    """The batch; raises if it is unknown or belongs to another customer."""
     batch = context.fairlead.batches.show(batch_id)
     if not caller.may_see(batch.customer):
         raise unknown_batch(batch_id)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Annotated
 from urllib.parse import quote
 
@@ -21,7 +20,7 @@ from fairlead.server.problems import Problem
 from fairlead.server.routes.keys import new_key
 
 router = APIRouter(prefix="/v1", tags=["operators"])
-_ONE = schemas.answers(200, Customer, "the customer", "unknown-customer")
+_CUSTOMER = schemas.answers(200, Customer, "the customer", "unknown-customer")
 
 
 @router.get(
@@ -29,12 +28,11 @@ _ONE = schemas.answers(200, Customer, "the customer", "unknown-customer")
     operation_id="listCustomers",
     responses=schemas.answers(200, Customers, "all customers"),
 )
-async def every(request: Request) -> Response:
+async def list_all(request: Request) -> Response:
     """List customers by name, with the fairness figures of the queue."""
     context, _ = await authenticated_operator(request)
-    fairlead = context.fairlead
-
-    return schemas.JSONResponse(await context.ask(lambda: Customers(*fairlead.queue.overview())))
+    customers, fairness = await context.ask(context.fairlead.queue.overview)
+    return schemas.JSONResponse(Customers(customers, fairness))
 
 
 @router.post(
@@ -47,14 +45,12 @@ async def every(request: Request) -> Response:
 async def add(request: Request) -> Response:
     """Add a customer, with settings of its own if the body has any."""
     context, caller = await authenticated_operator(request)
-    new = schemas.sent_fields(await schemas.read_body(request, schemas.NewCustomer))
-    name, fairlead = new.pop("name"), context.fairlead
-
-    def add_customer() -> Customer:
-        return fairlead.customers.add(name, must_be_new=True, by=caller.key_id, **new)
-
+    settings = schemas.sent_fields(await schemas.read_body(request, schemas.NewCustomer))
+    name, add_customer = settings.pop("name"), context.fairlead.customers.add
     try:
-        customer = await context.ask(add_customer)
+        customer = await context.ask(
+            add_customer, name, must_be_new=True, by=caller.key_id, **settings
+        )
     except CustomerExists:
         text = Message("customer {name} already exists; change it with PATCH", name=repr(name))
         raise Problem("customer-exists", text) from None
@@ -62,56 +58,45 @@ async def add(request: Request) -> Response:
     return schemas.JSONResponse(customer, 201, location)
 
 
-def _add_decision(name: str, decide: Callable[..., Customer], help_text: str) -> None:
+_DECISIONS = {
+    "pause": "Pause a customer: its documents wait, and new ones are still accepted.",
+    "resume": "Resume a paused customer.",
+    "reset": "Reset a customer's count: the next document is checked as its first.",
+    "unblock": "Accept documents of a blocked customer again.",
+}
+"""Methods of `fairlead.customers` that need nothing but a name, with their descriptions."""
+
+
+def _add_decision(decision: str, description: str) -> None:
     @router.post(
-        f"/customers/{{name}}/{name}",
-        operation_id=f"{name}Customer",
-        name=name,
-        description=help_text,
-        responses=_ONE,
+        f"/customers/{{name}}/{decision}",
+        operation_id=f"{decision}Customer",
+        name=decision,
+        description=description,
+        responses=_CUSTOMER,
     )
-    async def decision(request: Request, name: str) -> Response:
+    async def decide(request: Request, name: str) -> Response:
         context, caller = await authenticated_operator(request)
-        customer = await context.ask(decide, context.fairlead, name, by=caller.key_id)
-        return schemas.JSONResponse(customer)
+        method = getattr(context.fairlead.customers, decision)
+        return schemas.JSONResponse(await context.ask(method, name, by=caller.key_id))
 
 
-_add_decision(
-    "pause",
-    lambda fairlead, name, by: fairlead.customers.pause(name, by=by),
-    "Pause a customer: its documents wait, and new ones are still accepted.",
-)
-_add_decision(
-    "resume",
-    lambda fairlead, name, by: fairlead.customers.resume(name, by=by),
-    "Resume a paused customer.",
-)
-_add_decision(
-    "reset",
-    lambda fairlead, name, by: fairlead.customers.reset(name, by=by),
-    "Reset a customer's count: the next document is checked as its first.",
-)
-
-
-_add_decision(
-    "unblock",
-    lambda fairlead, name, by: fairlead.customers.unblock(name, by=by),
-    "Accept documents of a blocked customer again.",
-)
+for _decision, _description in _DECISIONS.items():
+    _add_decision(_decision, _description)
 
 
 @router.post(
     "/customers/{name}/block",
     operation_id="blockCustomer",
-    responses=_ONE,
+    responses=_CUSTOMER,
     openapi_extra=schemas.takes(schemas.BlockWanted),
 )
 async def block(request: Request, name: str) -> Response:
     """Refuse a customer's new documents, with a reason for it; those it has are processed."""
     context, caller = await authenticated_operator(request)
-    wanted = await schemas.read_body(request, schemas.BlockWanted)
+    body = await schemas.read_body(request, schemas.BlockWanted)
     customer = await context.ask(
-        context.fairlead.customers.block, name, reason=wanted.reason, by=caller.key_id
+        context.fairlead.customers.block, name, reason=body.reason, by=caller.key_id
     )
     return schemas.JSONResponse(customer)
 
@@ -169,11 +154,12 @@ async def revoke(request: Request, name: str, key_id: str) -> Response:
 async def add_link(request: Request, name: str) -> Response:
     """Create a link to the customer's page that needs no key; valid for 30 days by default."""
     context, caller = await _operator_or_service(request)
-    wanted = schemas.LinkWanted()
+    body = schemas.LinkWanted()
     if await request.body():
-        wanted = await schemas.read_body(request, schemas.LinkWanted)
-    add = context.fairlead.customers.link
-    link = await context.ask(add, name, days=wanted.days, by=caller.key_id)
+        body = await schemas.read_body(request, schemas.LinkWanted)
+    link = await context.ask(
+        context.fairlead.customers.link, name, days=body.days, by=caller.key_id
+    )
     return schemas.JSONResponse(link, 201, {"Cache-Control": "no-store"})
 
 
@@ -191,13 +177,12 @@ async def links(request: Request, name: str) -> Response:
 @router.delete(
     "/customers/{name}/links/{link}",
     operation_id="revokeCustomerLink",
-    responses=schemas.answers(*(200, Key, "revoked"), *("unknown-customer", "unknown-key")),
+    responses=schemas.answers(200, Key, "revoked", "unknown-customer", "unknown-key"),
 )
 async def revoke_link(request: Request, name: str, link: str) -> Response:
     """Revoke a link by its id. Revoking it again changes nothing."""
     context, caller = await _operator_or_service(request)
-    revoke_ = context.fairlead.customers.revoke_link
-    key = await context.ask(revoke_, name, link, by=caller.key_id)
+    key = await context.ask(context.fairlead.customers.revoke_link, name, link, by=caller.key_id)
     context.auth.revoked(key.id)
     return schemas.JSONResponse(key)
 
@@ -212,7 +197,7 @@ async def _operator_or_service(request: Request) -> tuple[ServerContext, Caller]
 @router.get(
     "/customers/{name}/standing",
     operation_id="getCustomerStanding",
-    responses=schemas.answers(200, CustomerStanding, "where it stands", "unknown-customer"),
+    responses=schemas.answers(200, CustomerStanding, "its standing", "unknown-customer"),
 )
 async def standing(request: Request, name: str) -> Response:
     """Where a customer stands: count, next priority, pending documents, and usage of today."""
@@ -237,8 +222,8 @@ async def delete(request: Request, name: str) -> Response:
     return Response(status_code=204)
 
 
-@router.get("/customers/{name}", operation_id="getCustomer", responses=_ONE)
-async def one(request: Request, name: str) -> Response:
+@router.get("/customers/{name}", operation_id="getCustomer", responses=_CUSTOMER)
+async def show(request: Request, name: str) -> Response:
     """Show a customer: settings, count, documents by state."""
     context, _ = await authenticated_operator(request)
     return schemas.JSONResponse(await context.ask(context.fairlead.customers.show, name))
@@ -247,7 +232,7 @@ async def one(request: Request, name: str) -> Response:
 @router.patch(
     "/customers/{name}",
     operation_id="updateCustomer",
-    responses=_ONE,
+    responses=_CUSTOMER,
     openapi_extra=schemas.takes(schemas.Changes),
 )
 async def change(request: Request, name: str) -> Response:

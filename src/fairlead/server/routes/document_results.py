@@ -1,4 +1,4 @@
-"""/v1/documents/{id}/result and /files/{name}: what the steps of a document found."""
+"""/v1/documents/{id}/result, /cause and /files/{name}: the results of steps."""
 
 from __future__ import annotations
 
@@ -15,23 +15,19 @@ from fairlead.server.headers import is_not_modified
 from fairlead.server.problems import Problem, customer_text
 from fairlead.server.routes.documents import Download, file_name, visible
 
-_CHECKED = [Depends(check_query)]
-
-router = APIRouter(prefix="/v1/documents", tags=["documents"], dependencies=_CHECKED)
+router = APIRouter(prefix="/v1/documents", tags=["documents"], dependencies=[Depends(check_query)])
 
 
 @router.get(
     "/{document_id}/result",
     operation_id="getDocumentResult",
-    responses=schemas.answers(
-        *(200, ResultSummary, "its results"), *("unknown-document", "not-ready")
-    ),
+    responses=schemas.answers(200, ResultSummary, "its results", "unknown-document", "not-ready"),
 )
 async def result(request: Request, document_id: str) -> Response:
     """The results of a document that is done: data, files, and whether it has a text."""
     context, document, contents = await _contents(request, document_id)
     run = context.fetch if contents.is_remote else context.ask
-    return schemas.JSONResponse(await run(_view, document, contents))
+    return schemas.JSONResponse(await run(_summary, document, contents))
 
 
 @router.get(
@@ -54,7 +50,7 @@ async def cause(request: Request, document_id: str) -> Response:
     responses=schemas.answers(
         *(200, None, "the file"),
         *("unknown-document", "not-found", "not-ready", "range-not-satisfiable"),
-        "disk-full",  # fetched ones lie there
+        "disk-full",  # the cache of fetched files is there
         content=schemas.BYTES,
     )
     | {206: {"description": "the part of it that was asked for", "content": schemas.BYTES}}
@@ -65,18 +61,18 @@ async def file(request: Request, document_id: str, name: str) -> Response:
     """A file that a step returned, always as an attachment; a long one supports ranges."""
     context, _, contents = await _contents(request, document_id)
     try:
-        found = contents.stored_file(name)
+        result_file = contents.stored_file(name)
     except UnknownFile as error:
         raise Problem("not-found", customer_text(error), code=error.code) from None
     headers = {
-        "ETag": f'"{found.sha256}"',
+        "ETag": f'"{result_file.sha256}"',
         "Content-Disposition": f"attachment; {file_name(name)}",
         "Content-Security-Policy": "sandbox; default-src 'none'",
     }
     if is_not_modified(request, headers["ETag"]):
         return Response(status_code=304, headers={"ETag": headers["ETag"]})
-    media_type = found.media_type or "application/octet-stream"
-    path = await context.fetch(context.fairlead.contents.path_of, found)
+    media_type = result_file.media_type or "application/octet-stream"
+    path = await context.fetch(context.fairlead.contents.path_of, result_file)
     if path is None:
         return Response(await context.ask(contents.file, name), 200, headers, media_type)
     if not await context.ask(path.exists):
@@ -99,7 +95,7 @@ async def _contents(
         raise
 
 
-def _view(document: Document, contents: DocumentResult) -> ResultSummary:
+def _summary(document: Document, contents: DocumentResult) -> ResultSummary:
     return ResultSummary(
         id=document.id,
         kind=document.kind,

@@ -1,4 +1,4 @@
-"""/v1/events: what happens, as it happens (server-sent events)."""
+"""/v1/events: the events of documents, as server-sent events."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from fairlead.errors import Message
 from fairlead.server import schemas
-from fairlead.server.auth import Caller, not_own_customer
+from fairlead.server.auth import Caller
 from fairlead.server.context import ServerContext, authenticated
 from fairlead.server.event_feed import PORTION, EncodedEvent
 from fairlead.server.problems import Problem
@@ -47,19 +47,19 @@ async def events(
     A reader that is too slow gets `event: end` with the reason.
     """
     context, caller = await authenticated(request)
-    if caller.customer is not None and customer not in (None, caller.customer):
-        raise not_own_customer()
+    customer = caller.customer_filter(customer)
     if caller.customer is None and customer is not None:
-        await context.ask(context.fairlead.store.customer, customer)  # an unknown one is an error
+        await context.ask(context.fairlead.store.customer, customer)  # raises if it is unknown
     last = _last_event(request.headers.get("last-event-id"))
     last = after if last is None else last
     newest = await context.ask(context.fairlead.store.last_event)
-    is_new = last is None or last > newest  # a number of another data folder starts anew
+    is_new = last is None or last > newest  # an event number of another data folder
     start = newest if last is None or is_new else last
-    whose = caller.customer or customer
     if not follow:
-        return SseResponse(_past(context, caller, whose, start), context.metrics.streams)
-    stream = event_stream(context, caller, whose, start, announces_start=is_new)
+        return SseResponse(
+            _stored_events(context, caller, customer, start), context.metrics.streams
+        )
+    stream = event_stream(context, caller, customer, start, announces_start=is_new)
     return SseResponse(stream, context.metrics.streams)
 
 
@@ -79,7 +79,7 @@ async def event_stream(
     *,
     announces_start: bool,
 ) -> AsyncGenerator[bytes, None]:
-    """Events after `last` from the store, then new ones, until the server or the feed ends it."""
+    """Stored events after `last`, then new ones, until the server or the feed ends the stream."""
     yield b"retry: 1000\n\n"
     if announces_start:
         yield f"id: {last}\n\n".encode()  # a client that reconnects continues from here
@@ -87,24 +87,25 @@ async def event_stream(
         last = encoded.event.seq
         yield encoded.text(for_operator=caller.is_operator)
     with context.event_feed.subscription(customer, caller.key_id) as queue:
-        # Events that arrived between the last read and the subscription.
+        # Read the events that arrived between the last read and the subscription.
         async for encoded in _history(context, caller, customer, last, context.event_feed.seen):
             last = encoded.event.seq
             yield encoded.text(for_operator=caller.is_operator)
-        if await context.auth.is_revoked(caller):  # before the subscription
+        if await context.auth.is_revoked(caller):  # the subscription missed the event
             queue.close("revoked")
         while True:
-            new = [
-                encoded for encoded in await queue.take(PING_SECONDS) if encoded.event.seq > last
+            texts = [
+                encoded.text(for_operator=caller.is_operator)
+                for encoded in await queue.take(PING_SECONDS)
+                if encoded.event.seq > last
             ]
-            texts = [encoded.text(for_operator=caller.is_operator) for encoded in new]
             yield b"".join(texts) or b": ping\n\n"
             if queue.end is not None:
                 yield f"event: end\ndata: {json.dumps({'reason': queue.end})}\n\n".encode()
                 return
 
 
-async def _past(
+async def _stored_events(
     context: ServerContext, caller: Caller, customer: str | None, after: int
 ) -> AsyncGenerator[bytes, None]:
     async for encoded in _history(context, caller, customer, after, _NEWEST):
@@ -114,7 +115,7 @@ async def _past(
 async def _history(
     context: ServerContext, caller: Caller, customer: str | None, after: int, until: int
 ) -> AsyncIterator[EncodedEvent]:
-    """Stored events up to a number, and at most those that exist now."""
+    """Stored events after one number and up to another, until there are no more."""
     while after < until and not await context.auth.is_revoked(caller):
         events = await context.ask(context.fairlead.store.events, after, PORTION, customer=customer)
         for event in events:

@@ -1,4 +1,4 @@
-"""/livez, /readyz and /metrics."""
+"""/livez, /readyz and /metrics: liveness, readiness and numbers for Prometheus."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from fairlead.server.context import context_of
 from fairlead.server.problems import Problem
 
 router = APIRouter(tags=["health"])
-_SAYS_SO: dict[int | str, dict[str, Any]] = {
+_OK: dict[int | str, dict[str, Any]] = {
     200: {"description": "yes", "content": {"application/json": {"example": {"status": "ok"}}}}
 }
 
 
-@router.get("/livez", operation_id="getLiveness", responses={**_SAYS_SO, **schemas.problems()})
+@router.get("/livez", operation_id="getLiveness", responses={**_OK, **schemas.problems()})
 async def livez(_request: Request) -> Response:
     """Whether the server responds."""
     return schemas.JSONResponse({"status": "ok"})
@@ -27,7 +27,7 @@ async def livez(_request: Request) -> Response:
 @router.get(
     "/readyz",
     operation_id="getReadiness",
-    responses={**_SAYS_SO, **schemas.problems("unavailable")},
+    responses={**_OK, **schemas.problems("unavailable")},
 )
 async def readyz(request: Request) -> Response:
     """Whether the server can accept documents.

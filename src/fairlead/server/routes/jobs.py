@@ -1,10 +1,11 @@
-"""/v1/jobs: steps that other programs run, in any language and on any machine."""
+"""/v1/jobs: pulled jobs, for steps that other programs run in any language, on any machine."""
 
 from __future__ import annotations
 
 import asyncio
 import shutil
 import time
+from contextlib import suppress
 from functools import partial
 
 from fastapi import APIRouter, Depends, Request
@@ -18,7 +19,7 @@ from fairlead.server import schemas
 from fairlead.server.auth import Caller
 from fairlead.server.context import ServerContext, authenticated, check_query, context_of
 from fairlead.server.job_result import FORM, FORM_SCHEMA, read_result
-from fairlead.server.problems import Problem
+from fairlead.server.problems import Problem, not_found
 from fairlead.server.routes.documents import Download, file_name
 from fairlead.steps.declare import Refuse, RetryLater
 from fairlead.steps.outcomes import Invalid, Outcome, Raised, StepOptions
@@ -27,9 +28,9 @@ from fairlead.worker.pipeline_run import Blob
 from fairlead.worker.pulled_jobs import HeldJob
 
 CHECK_SECONDS = 1.0
-"""How often a long poll looks for due retries and ended leases."""
+"""How often a long poll looks for due retries and expired leases."""
 LEAST_SECONDS = 0.1
-"""Between two looks of one long poll, however much happens meanwhile."""
+"""The least time between two claims of one long poll, however many events there are."""
 _LOST = ("job-lost",)
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"], dependencies=[Depends(check_query)])
@@ -47,53 +48,47 @@ async def claim(request: Request) -> Response:
     With `wait`, the response comes as soon as there is one, or after that many seconds.
     """
     context, caller = await authenticated(request)
-    wanted = await schemas.read_body(request, schemas.JobsWanted)
-    jobs = await _claimed(request, context, caller, wanted)
-    shown = [_shown(job, context.jobs.lease()) for job in jobs]
-    return schemas.JSONResponse(PulledJobList(shown))
+    body = await schemas.read_body(request, schemas.JobsWanted)
+    jobs = await _claimed(request, context, caller, body)
+    lease = context.jobs.lease()
+    return schemas.JSONResponse(PulledJobList([_pulled_job(job, lease) for job in jobs]))
 
 
 async def _claimed(
-    request: Request, context: ServerContext, caller: Caller, wanted: schemas.JobsWanted
+    request: Request, context: ServerContext, caller: Caller, body: schemas.JobsWanted
 ) -> list[HeldJob]:
-    until, claims = time.monotonic() + wanted.wait, context.jobs
+    until = time.monotonic() + body.wait
     with context.event_feed.all_changes() as changed:
         while True:
-            changed.clear()  # before the look, so that no change during it is missed
+            changed.clear()  # before the claim, so that no change during it is missed
             jobs, opens_in = await context.ask(
-                claims.claim, wanted.steps, wanted.max, caller.key_id
+                context.jobs.claim, body.steps, body.max, caller.key_id
             )
             left = until - time.monotonic()
             if jobs and await request.is_disconnected():
-                await context.ask(claims.release, jobs)
+                await context.ask(context.jobs.release, jobs)
                 return []
             if jobs or left <= 0 or context.event_feed.is_closing:
                 return jobs
             await asyncio.sleep(min(left, LEAST_SECONDS))
-            pause = min(left - LEAST_SECONDS, opens_in, CHECK_SECONDS)
-            await _set_or_after(changed, pause)
+            pause = max(0.0, min(left - LEAST_SECONDS, opens_in, CHECK_SECONDS))
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await changed.wait()
             await context.auth.check_again(caller)
             if await request.is_disconnected():
                 return []
 
 
-async def _set_or_after(changed: asyncio.Event, seconds: float) -> None:
-    try:
-        async with asyncio.timeout(max(0.0, seconds)):
-            await changed.wait()
-    except TimeoutError:
-        pass
-
-
 @router.post(
     "/{token}/renew",
     operation_id="renewJob",
-    responses=schemas.answers(200, RenewedJob, "it is still held", *_LOST),
+    responses=schemas.answers(200, RenewedJob, "the lease is renewed", *_LOST),
     openapi_extra=schemas.takes(schemas.JobProgress, required=False),
 )
 async def renew(request: Request, token: str) -> Response:
     """Renew the lease of a job and report its progress. 409: stop, the result is not needed."""
-    context, job = await _held(request, token)
+    context, job = await _held_job(request, token)
     progress = None
     if await request.body():
         body = await schemas.read_body(request, schemas.JobProgress)
@@ -106,7 +101,7 @@ async def renew(request: Request, token: str) -> Response:
     "/{token}/finish",
     operation_id="finishJob",
     status_code=204,
-    responses=schemas.answers(204, None, "the result is safe", *_LOST, "unsupported-media-type"),
+    responses=schemas.answers(204, None, "the result is stored", *_LOST, "unsupported-media-type"),
     openapi_extra={
         "requestBody": {
             "required": True,
@@ -119,7 +114,7 @@ async def renew(request: Request, token: str) -> Response:
 )
 async def finish(request: Request, token: str) -> Response:
     """End a job with its result: text, Markdown and data as JSON, or with files as a form."""
-    context, job = await _held(request, token)
+    context, job = await _held_job(request, token)
     try:
         returned = await read_result(request, context, job.run.folder)
         await context.ask(context.jobs.finish, job, returned)
@@ -137,7 +132,7 @@ async def finish(request: Request, token: str) -> Response:
 )
 async def refuse(request: Request, token: str) -> Response:
     """Fail the document permanently; its customer reads the detail."""
-    context, job = await _held(request, token)
+    context, job = await _held_job(request, token)
     body = await schemas.read_body(request, schemas.JobRefusal)
     outcome = outcome_of_error(Refuse(body.code, body.detail))
     return await _settle(context, job, outcome, StepOptions())
@@ -156,10 +151,10 @@ async def retry(request: Request, token: str) -> Response:
     An `error` uses an attempt, and only operators read it. After that many `attempts`, or after
     `retry_for` seconds in total, the document fails as `step-failed`.
     """
-    context, job = await _held(request, token)
+    context, job = await _held_job(request, token)
     body = await schemas.read_body(request, schemas.JobRetry)
     if (body.after is None) == (body.error is None):
-        raise Problem("invalid-request", "give after, in seconds, or an error")
+        raise Problem("invalid-request", "send either after, in seconds, or error")
     options = StepOptions(attempts=body.attempts, retry_for=body.retry_for)
     outcome: Outcome
     if body.after is not None:
@@ -193,7 +188,7 @@ async def _settle(
 )
 async def content(request: Request, token: str) -> Response:
     """The document as it was submitted."""
-    context, job = await _held(request, token)
+    context, job = await _held_job(request, token)
     claim, media_type = job.claim, "application/octet-stream"
     headers = {
         "ETag": f'"{claim.sha256}"',
@@ -213,8 +208,8 @@ async def content(request: Request, token: str) -> Response:
 )
 async def text(request: Request, token: str) -> Response:
     """The text that earlier steps found."""
-    context, job = await _held(request, token)
-    return await _found(context, job.run.text, "text/plain; charset=utf-8")
+    context, job = await _held_job(request, token)
+    return await _blob_response(context, job.run.text, "text/plain; charset=utf-8")
 
 
 @router.get(
@@ -227,9 +222,9 @@ async def text(request: Request, token: str) -> Response:
 )
 async def markdown(request: Request, token: str) -> Response:
     """The Markdown that earlier steps found; the text where they found none."""
-    context, job = await _held(request, token)
+    context, job = await _held_job(request, token)
     blob = job.run.markdown or job.run.text
-    return await _found(context, blob, "text/markdown; charset=utf-8")
+    return await _blob_response(context, blob, "text/markdown; charset=utf-8")
 
 
 @router.get(
@@ -242,23 +237,22 @@ async def markdown(request: Request, token: str) -> Response:
 )
 async def data(request: Request, token: str) -> Response:
     """The data that earlier steps found."""
-    context, job = await _held(request, token)
-    return await _found(context, job.run.data, "application/json")
+    context, job = await _held_job(request, token)
+    return await _blob_response(context, job.run.data, "application/json")
 
 
-async def _held(request: Request, token: str) -> tuple[ServerContext, HeldJob]:
+async def _held_job(request: Request, token: str) -> tuple[ServerContext, HeldJob]:
     context = context_of(request)
     caller = await context.auth.caller(request)
     return context, await context.ask(context.jobs.held, token, caller.key_id)
 
 
-async def _found(context: ServerContext, blob: Blob | None, media_type: str) -> Response:
+async def _blob_response(context: ServerContext, blob: Blob | None, media_type: str) -> Response:
     if blob is None:
-        raise Problem("not-found", Message("no such URL; see /docs"))
-    found = blob.content
-    if found.key is None:
-        return Response(found.content or b"", media_type=media_type)
-    return await _download(context, context.fairlead.texts, found.key, {}, media_type)
+        raise not_found()
+    if blob.content.key is None:
+        return Response(blob.content.content or b"", media_type=media_type)
+    return await _download(context, context.fairlead.texts, blob.content.key, {}, media_type)
 
 
 async def _download(
@@ -271,9 +265,9 @@ async def _download(
     return Download(path, headers=headers, media_type=media_type)
 
 
-def _shown(job: HeldJob, lease: float) -> PulledJob:
+def _pulled_job(job: HeldJob, lease: float) -> PulledJob:
     claim, run = job.claim, job.run
-    here = f"/v1/jobs/{job.token}"
+    url = f"/v1/jobs/{job.token}"
     has_text = run.text is not None
     return PulledJob(
         token=job.token,
@@ -286,10 +280,10 @@ def _shown(job: HeldJob, lease: float) -> PulledJob:
         sha256=claim.sha256,
         attempt=run.attempts + 1,
         lease=lease,
-        content=f"{here}/content",
-        text=f"{here}/text" if has_text else None,
-        markdown=f"{here}/markdown" if has_text or run.markdown is not None else None,
-        data=f"{here}/data" if run.data is not None else None,
+        content=f"{url}/content",
+        text=f"{url}/text" if has_text else None,
+        markdown=f"{url}/markdown" if has_text or run.markdown is not None else None,
+        data=f"{url}/data" if run.data is not None else None,
         pipeline=pipeline_of(claim.pipeline),
         metadata=dict(claim.metadata),
     )

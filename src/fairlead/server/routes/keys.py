@@ -1,4 +1,4 @@
-"""/v1/me: whose the key is; and /v1/keys, for operators only."""
+"""/v1/me, for every caller; /v1/keys and /v1/login-links, for operators only."""
 
 from __future__ import annotations
 
@@ -29,12 +29,11 @@ async def me(request: Request) -> Response:
     if caller.customer is None:
         key = await context.ask(context.fairlead.store.key, caller.key_id)
         name = key.name or key.role.value
-        shown = to_dict(Me(key.role.value, name, caller.key_id, customers.limits()))
-        present = {name: value for name, value in shown.items() if value is not None}
+        fields = to_dict(Me(key.role.value, name, caller.key_id, customers.limits()))
+        present = {name: value for name, value in fields.items() if value is not None}
         return schemas.JSONResponse(present | {"customer": None})
     standing = await context.ask(customers.standing, caller.customer)
-    shown_me = Me("customer", caller.customer, caller.key_id, **asdict(standing))
-    return schemas.JSONResponse(shown_me)
+    return schemas.JSONResponse(Me("customer", caller.customer, caller.key_id, **asdict(standing)))
 
 
 @router.get(
@@ -42,7 +41,7 @@ async def me(request: Request) -> Response:
     operation_id="listKeys",
     responses=schemas.answers(200, Keys, "keys", "unknown-customer"),
 )
-async def every(
+async def list_all(
     request: Request,
     *,
     customer: Annotated[str | None, Query(max_length=200)] = None,
@@ -68,19 +67,18 @@ async def add(request: Request) -> Response:
     nothing, a `worker` processes documents; each has a name. An operator may do everything.
     """
     context, caller = await authenticated_operator(request)
-    new = await schemas.read_body(request, schemas.KeyWanted)
-    wanted = asdict(new)
-    is_operator = wanted.pop("operator")
-    has_owner = any(wanted[name] is not None for name in _OWNERS)
+    options = asdict(await schemas.read_body(request, schemas.KeyWanted))
+    is_operator = options.pop("operator")
+    has_owner = any(options[name] is not None for name in _OWNERS)
     if has_owner == is_operator:
         text = Message("give either `customer` or `operator`: true")
         raise Problem("invalid-request", text)
-    return await new_key(context, caller, **wanted)
+    return await new_key(context, caller, **options)
 
 
-async def new_key(context: ServerContext, caller: Caller, **wanted: Any) -> Response:
-    """The answer with a new key, as `Keys.add` makes it."""
-    secret, key = await context.ask(context.fairlead.keys.add, by=caller.key_id, **wanted)
+async def new_key(context: ServerContext, caller: Caller, **options: Any) -> Response:
+    """Create a key with the options of `Keys.add`, and respond with it."""
+    secret, key = await context.ask(context.fairlead.keys.add, by=caller.key_id, **options)
     headers = {"Cache-Control": "no-store"}
     return schemas.JSONResponse(NewKey(secret, **asdict(key)), 201, headers)
 
@@ -101,7 +99,7 @@ async def login_link(request: Request) -> Response:
 @router.delete(
     "/keys/{key_id}",
     operation_id="revokeKey",
-    responses=schemas.answers(*(200, Key, "revoked"), "unknown-key"),
+    responses=schemas.answers(200, Key, "revoked", "unknown-key"),
 )
 async def revoke(request: Request, key_id: str) -> Response:
     """Revoke any key immediately. Revoking it again changes nothing."""

@@ -1,4 +1,4 @@
-"""/v1/pipelines, for operators only."""
+"""/v1/pipelines, for operators only: pipelines with their queues and quotas."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ router = APIRouter(prefix="/v1", tags=["operators"])
     operation_id="listPipelines",
     responses=schemas.answers(200, PipelineList, "all pipelines"),
 )
-async def every(request: Request) -> Response:
+async def list_all(request: Request) -> Response:
     """List pipelines: steps, quotas and their use, and documents by state."""
     context, _ = await authenticated_operator(request)
     return schemas.JSONResponse(PipelineList(await context.ask(context.fairlead.queue.pipelines)))

@@ -1,4 +1,4 @@
-"""/v1/policy, for operators only: the policy in force, and switching a live queue."""
+"""/v1/policy, for operators only: the current policy, and switching the live queue."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ async def show(request: Request) -> Response:
     responses=schemas.answers(200, Switched, "what changed"),
     openapi_extra=schemas.takes(schemas.PolicyWanted),
 )
-async def use(request: Request) -> Response:
+async def switch(request: Request) -> Response:
     """Switch the live queue to a policy, in one transaction. Its present one changes nothing."""
     context, caller = await authenticated_operator(request)
-    wanted = (await schemas.read_body(request, schemas.PolicyWanted)).policy
-    done = await context.ask(context.fairlead.queue.use_policy, wanted, by=caller.key_id)
-    return schemas.JSONResponse(done or Switched(wanted, wanted, 0, 0))
+    name = (await schemas.read_body(request, schemas.PolicyWanted)).policy
+    switched = await context.ask(context.fairlead.queue.use_policy, name, by=caller.key_id)
+    return schemas.JSONResponse(switched or Switched(name, name, 0, 0))

@@ -15,7 +15,7 @@ from fairlead.app.results import UnreadResult, check_parts, event_number
 from fairlead.model.documents import RESULT_PARTS, EndedDocument, EventKind
 from fairlead.model.json import to_json
 from fairlead.server import schemas
-from fairlead.server.auth import Caller, not_own_customer
+from fairlead.server.auth import Caller
 from fairlead.server.context import ServerContext, authenticated
 from fairlead.server.routes.documents import LONGEST_WAIT
 
@@ -27,7 +27,7 @@ router = APIRouter(prefix="/v1", tags=["documents"])
 
 
 class _Query(NamedTuple):
-    """Which results are wanted, and of whom; `customer` None: of all."""
+    """The caller, and the filter of a listing; if `customer` is None, it lists all customers."""
 
     context: ServerContext
     caller: Caller
@@ -39,7 +39,7 @@ class _Query(NamedTuple):
         return await self.context.ask(portion, after, limit, self.customer, self.include)
 
     async def line(self, result: UnreadResult) -> bytes:
-        """One result as a line of JSON, with only the contents that were asked for."""
+        """One result as a line of JSON, with only the requested contents."""
         run = self.context.fetch if result.is_remote else self.context.ask
         ended: EndedDocument = await run(
             self.context.fairlead.result_reader.read, result, self.include
@@ -78,12 +78,11 @@ async def results(
     `text`, `markdown`, `data`, separated by commas.
     """
     context, caller = await authenticated(request)
-    if caller.customer is not None and customer not in (None, caller.customer):
-        raise not_own_customer()
+    customer = caller.customer_filter(customer)
     if caller.customer is None and customer is not None:
-        await context.ask(context.fairlead.store.customer, customer)  # an unknown one is an error
+        await context.ask(context.fairlead.store.customer, customer)  # raises if it is unknown
     parts = check_parts(part.strip() for part in include.split(",") if part.strip())
-    query = _Query(context, caller, caller.customer or customer, parts)
+    query = _Query(context, caller, customer, parts)
     start = await context.ask(event_number, context.fairlead.store, after)
     seconds = wait if request.method != "HEAD" else 0
     first = await _first(query, start, limit, seconds)
@@ -91,7 +90,7 @@ async def results(
 
 
 async def _first(query: _Query, after: int, limit: int, seconds: float) -> list[UnreadResult]:
-    """The first portion, for which it waits."""
+    """The first portion; waits for it, but no longer than so many seconds."""
     context = query.context
     if not seconds:
         return await query.portion(after, limit)

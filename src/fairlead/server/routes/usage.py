@@ -13,7 +13,6 @@ from starlette.responses import Response
 from fairlead.errors import Message
 from fairlead.model.usage import Usage, UsageList
 from fairlead.server import schemas
-from fairlead.server.auth import not_own_customer
 from fairlead.server.context import authenticated
 from fairlead.server.headers import best_type, header_list
 from fairlead.server.problems import Problem
@@ -45,17 +44,15 @@ async def usage(
     Usage stays when documents are deleted. The name of a deleted customer is null.
     """
     context, caller = await authenticated(request)
-    if caller.customer is not None and customer not in (None, caller.customer):
-        raise not_own_customer()
-    wanted = best_type(header_list(request.scope["headers"], b"accept"), _TYPES)
-    if wanted is None:
+    customer = caller.customer_filter(customer)
+    media_type = best_type(header_list(request.scope["headers"], b"accept"), _TYPES)
+    if media_type is None:
         raise Problem(
             "not-acceptable", Message("usage is available as {types}", types=", ".join(_TYPES))
         )
-    whose, days = caller.customer or customer, {"since": since, "until": until}
-    rows = await context.ask(lambda: context.fairlead.customers.usage(whose, **days))
+    rows = await context.ask(context.fairlead.customers.usage, customer, since=since, until=until)
     headers = {"Vary": "Accept"}
-    if wanted == "text/csv":
+    if media_type == "text/csv":
         return Response(as_csv(rows), 200, headers, "text/csv; charset=utf-8")
     return schemas.JSONResponse(UsageList(rows), headers=headers)
 

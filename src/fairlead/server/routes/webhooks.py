@@ -1,11 +1,11 @@
-"""/v1/webhooks: where a customer is told what becomes of its documents.
+"""/v1/webhooks: webhooks and their deliveries.
 
-A customer sees and changes its own; an operator those of all customers.
+A customer can use its own webhooks, an operator those of all customers.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 from msgspec.structs import asdict
@@ -27,14 +27,14 @@ from fairlead.server.context import authenticated
 from fairlead.server.problems import Problem, invalid_cursor
 
 router = APIRouter(prefix="/v1/webhooks", tags=["webhooks"])
-_ONE = schemas.answers(200, Webhook, "the webhook", "unknown-webhook")
+_WEBHOOK = schemas.answers(200, Webhook, "the webhook", "unknown-webhook")
 _DELIVERY = schemas.answers(202, Delivery, "it will be sent", "unknown-webhook")
 
 
 @router.get(
     "", operation_id="listWebhooks", responses=schemas.answers(200, Webhooks, "the webhooks")
 )
-async def every(request: Request) -> Response:
+async def list_all(request: Request) -> Response:
     """List the webhooks that the key may see, oldest first."""
     context, caller = await authenticated(request)
     return schemas.JSONResponse(
@@ -59,18 +59,18 @@ async def add(request: Request) -> Response:
     customer = caller.customer or new.customer
     if new.customer not in (None, customer):
         raise Problem(
-            "forbidden", Message("a customer's key makes only the customer's own webhooks")
+            "forbidden", Message("a customer's API key can create webhooks for that customer only")
         )
     kinds = DEFAULT_KINDS if new.kinds is None else new.kinds
-    made, secret = await context.ask(
+    webhook, secret = await context.ask(
         context.fairlead.webhooks.add, new.url, kinds, customer=customer, by=caller.key_id
     )
-    headers = {"Location": f"/v1/webhooks/{made.id}", "Cache-Control": "no-store"}
-    return schemas.JSONResponse(WebhookWithSecret(**asdict(made), secret=secret), 201, headers)
+    headers = {"Location": f"/v1/webhooks/{webhook.id}", "Cache-Control": "no-store"}
+    return schemas.JSONResponse(WebhookWithSecret(**asdict(webhook), secret=secret), 201, headers)
 
 
-@router.get("/{webhook_id}", operation_id="getWebhook", responses=_ONE)
-async def one(request: Request, webhook_id: str) -> Response:
+@router.get("/{webhook_id}", operation_id="getWebhook", responses=_WEBHOOK)
+async def show(request: Request, webhook_id: str) -> Response:
     """Show a webhook, without its secret."""
     context, caller = await authenticated(request)
     webhook = await context.ask(
@@ -82,16 +82,19 @@ async def one(request: Request, webhook_id: str) -> Response:
 @router.patch(
     "/{webhook_id}",
     operation_id="updateWebhook",
-    responses=_ONE,
+    responses=_WEBHOOK,
     openapi_extra=schemas.takes(schemas.WebhookChanges),
 )
 async def change(request: Request, webhook_id: str) -> Response:
     """Change a webhook's URL or events, or switch it off and on; what is not sent stays."""
     context, caller = await authenticated(request)
     changes = await schemas.read_body(request, schemas.WebhookChanges)
-    whose: dict[str, Any] = {"customer": caller.customer, "by": caller.key_id}
     webhook = await context.ask(
-        context.fairlead.webhooks.set, webhook_id, **whose, **asdict(changes)
+        context.fairlead.webhooks.set,
+        webhook_id,
+        customer=caller.customer,
+        by=caller.key_id,
+        **asdict(changes),
     )
     return schemas.JSONResponse(webhook)
 
@@ -138,21 +141,21 @@ async def deliveries(
 ) -> Response:
     """List deliveries with the receiver's responses. `cursor` is the `next` of the page before."""
     context, caller = await authenticated(request)
-    fairlead, whose = context.fairlead, caller.customer
+    fairlead, owner = context.fairlead, caller.customer
 
-    def page() -> ListingPage[Delivery]:
-        fairlead.webhooks.show(webhook_id, customer=whose)
+    def read_page() -> ListingPage[Delivery]:
+        fairlead.webhooks.show(webhook_id, customer=owner)
         if cursor is not None and not _is_cursor(fairlead, webhook_id, cursor):
             raise invalid_cursor()
-        return fairlead.webhooks.deliveries(webhook_id, customer=whose, cursor=cursor, limit=limit)
+        return fairlead.webhooks.deliveries(webhook_id, customer=owner, cursor=cursor, limit=limit)
 
-    newest = await context.ask(page)
-    return schemas.JSONResponse(Deliveries(newest.items, newest.next))
+    page = await context.ask(read_page)
+    return schemas.JSONResponse(Deliveries(page.items, page.next))
 
 
-def _is_cursor(fairlead: Fairlead, webhook: str, cursor: str) -> bool:
+def _is_cursor(fairlead: Fairlead, webhook_id: str, cursor: str) -> bool:
     try:
-        return fairlead.webhooks.delivery(cursor).webhook == webhook
+        return fairlead.webhooks.delivery(cursor).webhook == webhook_id
     except UnknownDelivery:
         return False
 

@@ -1,17 +1,17 @@
-// Puts values into the elements that show them, and only where they differ.
+// Updates the elements that show values, and only those whose text differs.
 
 import { balance, number, span, tenths } from "./format.js";
 
 const states = JSON.parse(document.body.dataset.states);
 const failures = JSON.parse(document.body.dataset.failures);
-const behind = Number(document.body.dataset.now) - Date.now() / 1000;
+const offset = Number(document.body.dataset.now) - Date.now() / 1000;
 
 /** The server's time. */
-export const now = () => Date.now() / 1000 + behind;
+export const now = () => Date.now() / 1000 + offset;
 
-const customerAddress = (name) => "/customer?" + new URLSearchParams({ name });
+const customerUrl = (name) => "/customer?" + new URLSearchParams({ name });
 
-const WAYS = {
+const FORMATS = {
   since: (cell, at) => clock(cell, at),
   until: (cell, at) => clock(cell, at),
   wait: (cell, [from, waited]) => {
@@ -23,13 +23,13 @@ const WAYS = {
   span: (cell, seconds) => text(cell, seconds === null ? "–" : span(seconds)),
   flag: (cell, on) => { cell.hidden = !on; return false; },
   meter: (cell, value) => { cell.hidden = value === null; cell.value = value ?? 1; return false; },
-  customer: (cell, name) => link(cell, name, customerAddress),
+  customer: (cell, name) => link(cell, name, customerUrl),
   document: (cell, name) => text(cell, name),
 };
 const CLOCKS = new Set(["since", "until", "wait"]);
 const FIELDS = {
   priority: (cell, level) => {
-    for (const each of [...cell.classList]) if (/^p\d+$/.test(each)) cell.classList.remove(each);
+    for (const name of [...cell.classList]) if (/^p\d+$/.test(name)) cell.classList.remove(name);
     cell.classList.add(`p${Math.min(level, 9)}`);
     return text(cell, number(level));
   },
@@ -42,28 +42,28 @@ const FIELDS = {
 
 /** Shows a value; marks the cell when its text has changed. */
 export function put(cell, value, quietly) {
-  const way = WAYS[cell.dataset.as] ?? FIELDS[cell.dataset.f];
-  const changed = way ? way(cell, value) : text(cell, shown(value));
+  const format = FORMATS[cell.dataset.as] ?? FIELDS[cell.dataset.f];
+  const changed = format ? format(cell, value) : text(cell, plain(value));
   if (changed && !quietly && !CLOCKS.has(cell.dataset.as)) flash(cell);
 }
 
-function shown(value) {
+function plain(value) {
   if (value === null || value === undefined) return "–";
   return typeof value === "number" ? number(value) : String(value);
 }
 
-function text(cell, words) {
-  if (cell.textContent === words) return false;
-  cell.textContent = words;
+function text(cell, content) {
+  if (cell.textContent === content) return false;
+  cell.textContent = content;
   return true;
 }
 
-function link(cell, name, address) {
+function link(cell, name, urlOf) {
   if (name === null) {
     cell.removeAttribute("href");
     return text(cell, "–");
   }
-  cell.href = address(name);
+  cell.href = urlOf(name);
   return text(cell, name);
 }
 
@@ -76,23 +76,23 @@ function clock(cell, at) {
   return tick(cell);
 }
 
-/** Brings a running time up to now. */
+/** Updates a running time. */
 export function tick(cell) {
   const at = Number(cell.dataset.at);
   const seconds = cell.dataset.as === "until" ? at - now() : now() - at;
-  // Tenths would flicker; whole seconds are enough for what runs.
+  // Without tenths of seconds, which would flicker.
   return text(cell, span(seconds < 10 ? Math.max(0, Math.floor(seconds)) : seconds).replace(/[.,]0 s$/, " s"));
 }
 
-// An animation of its own needs no new layout, as a class that is taken off and put on would.
-const calm = matchMedia("(prefers-reduced-motion: reduce)");
+// An animation needs no new layout; to remove and add a class would.
+const reducedMotion = matchMedia("(prefers-reduced-motion: reduce)");
 const dark = matchMedia("(prefers-color-scheme: dark)");
 
 function flash(cell) {
-  if (!calm.matches) cell.animate({ backgroundColor: [dark.matches ? "#4a421c" : "#fff3c4", "transparent"] }, 1200);
+  if (!reducedMotion.matches) cell.animate({ backgroundColor: [dark.matches ? "#4a421c" : "#fff3c4", "transparent"] }, 1200);
 }
 
-/** Shows the values of a record in all cells of an element. */
+/** Shows the fields of a record in the cells of an element. */
 export function fill(element, record, { quietly = false } = {}) {
   for (const cell of element.querySelectorAll("[data-f]")) {
     if (cell.dataset.f in record) put(cell, record[cell.dataset.f], quietly);

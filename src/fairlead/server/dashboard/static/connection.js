@@ -1,31 +1,31 @@
-// One stream for all tabs through a shared worker; where there is none, one of this tab's own.
+// Connects to the stream: through a shared worker for all tabs, or else with a stream of this tab.
 
 const { mark, holder } = document.body.dataset;
 
-export function connect(tell) {
+export function connect(listener) {
   if (!window.SharedWorker) {
-    direct(tell);
+    openStream(listener);
     return;
   }
   let worker;
   try {
-    // Named by the key: who logs in with another one gets a worker of its own.
+    // The name is the key, so that another login uses another worker.
     worker = new SharedWorker(new URL("worker.js", import.meta.url), { name: holder });
   } catch {
-    direct(tell);
+    openStream(listener);
     return;
   }
-  worker.onerror = () => direct(tell);
-  worker.port.onmessage = ({ data }) => tell(...data);
+  worker.onerror = () => openStream(listener);
+  worker.port.onmessage = ({ data }) => listener(...data);
   worker.port.start();
   worker.port.postMessage(["hello", mark]);
   addEventListener("pagehide", () => worker.port.postMessage(["bye"]));
   addEventListener("pageshow", (event) => event.persisted && location.reload());
 }
 
-function direct(tell) {
+function openStream(listener) {
   const script = document.createElement("script");
   script.src = new URL("stream.js", import.meta.url);
-  script.onload = () => new LiveStream(tell).open(mark);
+  script.onload = () => new LiveStream(listener).open(mark);
   document.head.append(script);
 }

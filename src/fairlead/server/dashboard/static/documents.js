@@ -1,4 +1,4 @@
-// A list of documents: states change in place; new ones come on top when that disturbs nobody.
+// A list of documents: rows change in place, and new rows are added on top while nobody uses the list.
 
 import { Table, inUse } from "./tables.js";
 
@@ -26,14 +26,14 @@ export class Documents {
   }
 
   matches({ customer, state, priority, name }) {
-    const wanted = this.filter;
-    return (!wanted.customer || wanted.customer === customer)
-      && (!wanted.state || wanted.state === state)
-      && (!wanted.priority || wanted.priority === priority)
-      && (!wanted.text || name.toLowerCase().includes(wanted.text.toLowerCase()));
+    const filter = this.filter;
+    return (!filter.customer || filter.customer === customer)
+      && (!filter.state || filter.state === state)
+      && (!filter.priority || filter.priority === priority)
+      && (!filter.text || name.toLowerCase().includes(filter.text.toLowerCase()));
   }
 
-  // Ids are in the order of their making; what comes into a state later may be older.
+  // Ids are in the order of submission, but documents enter the state of a filter in any order.
   isNewer({ id }) {
     const first = this.table.body.rows[0]?.dataset.key ?? "";
     return Boolean(this.filter.state) || id > first;

@@ -1,11 +1,11 @@
-// Numbers and lengths of time, written just as the server writes them.
+// Formats numbers and durations as the server does.
 
 const { decimal, group, least } = document.documentElement.dataset;
 
 export function number(value) {
-  const [whole, part] = String(Math.abs(value)).split(".");
+  const [whole, decimals] = String(Math.abs(value)).split(".");
   const grouped = Math.abs(value) >= Number(least) ? whole.replace(/\B(?=(\d{3})+$)/g, group) : whole;
-  return (value < 0 ? "−" : "") + grouped + (part ? decimal + part : "");
+  return (value < 0 ? "−" : "") + grouped + (decimals ? decimal + decimals : "");
 }
 
 const SYMBOLS = [[86400, "d"], [3600, "h"], [60, "min"]];

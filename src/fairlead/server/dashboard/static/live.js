@@ -1,25 +1,24 @@
-// Keeps a page up to date. Without this script the page is the same, as of its loading.
+// Keeps a page up to date. Without this script, the page shows what it had when it was loaded.
 
 import { fill, tick } from "./cells.js";
 import { connect } from "./connection.js";
-import { askInPlace } from "./asking.js";
+import { confirmInDialog } from "./confirm.js";
 import { Documents } from "./documents.js";
 import { List, LongTable, Table, inUse } from "./tables.js";
 
-const LONG = 200;
-const REFRESH = 2000;
+const LONG_TABLE_ROWS = 200;
+const REFRESH_MS = 2000;
 
 let parts;
 
-function find() {
-  const every = (selector) => [...document.querySelectorAll(selector)];
-  const tables = every("[data-table]");
+function findParts() {
+  const all = (selector) => [...document.querySelectorAll(selector)];
   parts = {
-    figures: every("[data-figures]"),
-    lists: every("[data-list]").map((each) => new List(each)),
-    customers: tables.filter((each) => each.dataset.table === "customers").map(customersTable),
-    documents: tables.filter((each) => each.dataset.table === "documents").map((each) => new Documents(each)),
-    ofOne: document.querySelector("[data-customer]"),
+    figures: all("[data-figures]"),
+    lists: all("[data-list]").map((table) => new List(table)),
+    customers: all('[data-table="customers"]').map(customersTable),
+    documents: all('[data-table="documents"]').map((table) => new Documents(table)),
+    ofCustomer: document.querySelector("[data-customer]"),
     ofDocument: document.querySelector("[data-document]"),
     isEmpty: document.querySelector("[data-empty]") !== null,
     step: null,
@@ -38,7 +37,7 @@ function showLocalTimes() {
 }
 
 function customersTable(element) {
-  return element.tBodies[0].rows.length > LONG ? new LongTable(element) : new Table(element);
+  return element.tBodies[0].rows.length > LONG_TABLE_ROWS ? new LongTable(element) : new Table(element);
 }
 
 function show(message) {
@@ -50,7 +49,7 @@ function show(message) {
 }
 
 function showFigures(figures) {
-  for (const each of parts.figures) fill(each, figures);
+  for (const element of parts.figures) fill(element, figures);
   if (figures.step !== undefined && document.querySelector("[data-fresh]") && parts.figures.length) {
     if (parts.step !== null) refresh();
     parts.step = figures.step;
@@ -64,8 +63,8 @@ function showCustomer(name, record) {
       table.add(name, record, null, { first: false });
     }
   }
-  if (parts.ofOne?.dataset.customer === name) {
-    fill(parts.ofOne, record);
+  if (parts.ofCustomer?.dataset.customer === name) {
+    fill(parts.ofCustomer, record);
     if ("paused" in record || "blocked" in record) refresh();
   }
 }
@@ -73,39 +72,39 @@ function showCustomer(name, record) {
 function showDocument(record) {
   for (const table of parts.documents) table.show(record);
   if (parts.ofDocument?.dataset.document === record.id) refresh();
-  if (parts.ofOne?.dataset.customer === record.customer && document.querySelector("[data-fresh]")) refresh();
+  if (parts.ofCustomer?.dataset.customer === record.customer && document.querySelector("[data-fresh]")) refresh();
 }
 
-// What cannot be told in cells is asked for again: charts, the page of a document, an empty page.
-let due = null;
-let last = 0;
+// Charts, the page of a document and empty pages have no cells: their page is fetched again.
+let timer = null;
+let lastRefresh = 0;
 
 function refresh({ whole = false } = {}) {
-  if (due !== null && !whole) return;
-  clearTimeout(due);
-  due = setTimeout(() => ask(whole), whole ? 0 : Math.max(0, last + REFRESH - Date.now()));
+  if (timer !== null && !whole) return;
+  clearTimeout(timer);
+  timer = setTimeout(() => fetchPage(whole), whole ? 0 : Math.max(0, lastRefresh + REFRESH_MS - Date.now()));
 }
 
-async function ask(whole) {
-  due = null;
-  last = Date.now();
+async function fetchPage(whole) {
+  timer = null;
+  lastRefresh = Date.now();
   if (document.hidden && !whole) return;
-  let answer;
+  let response;
   try {
-    answer = await fetch(location.href, { headers: { Accept: "text/html" } });
+    response = await fetch(location.href, { headers: { Accept: "text/html" } });
   } catch {
-    return; // the connection is lost; it is told of, and heals
+    return; // no connection; the stream shows it, and reconnects
   }
-  if (!answer.ok || answer.redirected) {
-    if (answer.redirected || answer.status === 404) location.reload();
+  if (!response.ok || response.redirected) {
+    if (response.redirected || response.status === 404) location.reload();
     return;
   }
-  const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
-  if (whole || parts.isEmpty || parts.ofDocument) takeAll(fresh);
-  else takeParts(fresh);
+  const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
+  if (whole || parts.isEmpty || parts.ofDocument) replaceAll(fresh);
+  else replaceParts(fresh);
 }
 
-function takeParts(fresh) {
+function replaceParts(fresh) {
   for (const old of document.querySelectorAll("[data-fresh]")) {
     const other = fresh.querySelector(`[data-fresh="${CSS.escape(old.dataset.fresh)}"]`);
     if (other && other.innerHTML !== old.innerHTML) old.replaceChildren(...other.childNodes);
@@ -118,31 +117,28 @@ function takeParts(fresh) {
   }
 }
 
-function takeAll(fresh) {
+function replaceAll(fresh) {
   const old = document.getElementById("main");
   const other = fresh.getElementById("main");
   const typing = old.contains(document.activeElement) && document.activeElement.matches("input, select, pre");
   if (old.innerHTML === other.innerHTML || typing || document.querySelector("dialog[open]")) return;
-  const kept = document.activeElement?.getAttribute("href");
+  const focused = document.activeElement?.getAttribute("href");
   old.replaceChildren(...other.childNodes);
-  if (kept) old.querySelector(`a[href="${CSS.escape(kept)}"]`)?.focus({ preventScroll: true });
-  find();
+  if (focused) old.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
+  findParts();
 }
 
-// Running times go on every second.
+// Updates running times every second.
 function runClocks() {
   if (!document.hidden) {
     for (const cell of document.querySelectorAll("[data-at]:not([data-table] *)")) tick(cell);
     for (const table of [...parts.customers, ...parts.documents]) table.runClocks();
   }
-  if (parts.ofDocument?.dataset.pending) sinceLast();
+  // The place of a document in the queue changes without an event.
+  if (parts.ofDocument?.dataset.pending && Date.now() - lastRefresh > 5000) refresh();
 }
 
-function sinceLast() {
-  if (Date.now() - last > 5000) refresh(); // its place in line changes without a word about it
-}
-
-function status(kind) {
+function showStatus(kind) {
   const link = document.getElementById("link");
   if (link.classList.contains(kind)) return;
   link.classList.remove("live", "lost");
@@ -152,23 +148,23 @@ function status(kind) {
 
 let queue = [];
 
-function later(message) {
+function showInNextFrame(message) {
   if (queue.push(message) > 1) return;
-  const all = () => {
+  const showQueue = () => {
     const messages = queue;
     queue = [];
-    for (const each of messages) show(each);
+    for (const queued of messages) show(queued);
   };
-  if (document.hidden) setTimeout(all);
-  else requestAnimationFrame(all);
+  if (document.hidden) setTimeout(showQueue);
+  else requestAnimationFrame(showQueue);
 }
 
-find();
-askInPlace();
+findParts();
+confirmInDialog();
 setInterval(runClocks, 1000);
 connect((kind, data) => {
-  if (kind === "change") later(data);
+  if (kind === "change") showInNextFrame(data);
   else if (kind === "resync") refresh({ whole: true });
   else if (kind === "ended") location.reload();
-  else status(kind);
+  else showStatus(kind);
 });

@@ -1,11 +1,11 @@
-// Keeps a page without a session up to date: asks for it again while somebody looks at it.
+// Keeps a page without a session up to date: fetches it again while it is visible.
 const EVERY_MS = 20_000;
 
 async function refresh() {
   if (document.hidden) return;
-  const answer = await fetch(location.href, { cache: "no-store" }).catch(() => null);
-  if (!answer?.ok) return;
-  const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+  const response = await fetch(location.href, { cache: "no-store" }).catch(() => null);
+  if (!response?.ok) return;
+  const page = new DOMParser().parseFromString(await response.text(), "text/html");
   document.querySelector("main").replaceWith(page.querySelector("main"));
 }
 

@@ -1,15 +1,15 @@
-// The stream of changes, which heals by itself. A classic script: workers and pages both load it.
+// The stream of changes, which reconnects with backoff. A classic script, for workers and pages.
 
-const SILENT = 25000;
-const SHORTEST = 500;
-const LONGEST = 15000;
+const SILENCE_MS = 25000;
+const SHORTEST_WAIT_MS = 500;
+const LONGEST_WAIT_MS = 15000;
 
 class LiveStream {
-  constructor(tell) {
-    this.tell = tell;
+  constructor(listener) {
+    this.listener = listener;
     this.mark = null;
     this.isOpen = false;
-    this.wait = SHORTEST;
+    this.wait = SHORTEST_WAIT_MS;
   }
 
   open(mark) {
@@ -21,47 +21,46 @@ class LiveStream {
       this.source.addEventListener(kind, (event) => this.hear(kind, event));
     }
     this.source.onerror = () => this.lost();
-    this.listen();
+    this.expectMessage();
   }
 
   hear(kind, event) {
     if (event.lastEventId) this.mark = event.lastEventId;
-    this.listen();
+    this.expectMessage();
     if (kind === "end") {
       this.lost();
       return;
     }
-    this.wait = SHORTEST;
-    this.tell("live");
-    if (kind === "change") this.tell("change", JSON.parse(event.data), this.mark);
-    if (kind === "resync") this.tell("resync");
+    this.wait = SHORTEST_WAIT_MS;
+    this.listener("live");
+    if (kind === "change") this.listener("change", JSON.parse(event.data), this.mark);
+    if (kind === "resync") this.listener("resync");
   }
 
-  // Something comes every ten seconds; silence means that the line is dead.
-  listen() {
+  // The server sends a message every ten seconds; silence means that the connection is lost.
+  expectMessage() {
     clearTimeout(this.timer);
-    this.timer = setTimeout(() => this.lost(), SILENT);
+    this.timer = setTimeout(() => this.lost(), SILENCE_MS);
   }
 
   async lost() {
     clearTimeout(this.timer);
     this.source.close();
-    this.tell("lost");
-    this.timer = setTimeout(() => this.again(), this.wait);
-    this.wait = Math.min(LONGEST, this.wait * 1.6);
+    this.listener("lost");
+    this.timer = setTimeout(() => this.reconnect(), this.wait);
+    this.wait = Math.min(LONGEST_WAIT_MS, this.wait * 1.6);
   }
 
-  // A session that has ended shows as a page that is not ours to see.
-  async again() {
+  async reconnect() {
     try {
-      const answer = await fetch("/live/session", { cache: "no-store", redirect: "manual" });
-      if (answer.status === 401) {
-        this.tell("ended");
+      const response = await fetch("/live/session", { cache: "no-store", redirect: "manual" });
+      if (response.status === 401) { // the session has ended
+        this.listener("ended");
         this.isOpen = false;
         return;
       }
     } catch {
-      // The server is away; the stream will say so.
+      // The server cannot be reached; the stream will fail and wait again.
     }
     this.open();
   }

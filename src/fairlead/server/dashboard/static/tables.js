@@ -1,19 +1,19 @@
-// Tables whose rows have keys, and short lists that are shown as a whole.
+// Tables whose rows have keys, and short lists that are replaced as a whole.
 
 import { fill, tick } from "./cells.js";
 
-/** Whether somebody points at, or types in, this element: then nothing in it may move. */
+/** Whether the pointer or the focus is in this element: then nothing in it may move. */
 export function inUse(element) {
   return element.matches(":hover") || element.contains(document.activeElement);
 }
 
-/** A new row, made from the page's own template. */
+/** A copy of the page's template of a row. */
 function newRow(name) {
-  const made = document.querySelector(`template[data-row="${name}"]`);
-  return made.content.firstElementChild.cloneNode(true);
+  const template = document.querySelector(`template[data-row="${name}"]`);
+  return template.content.firstElementChild.cloneNode(true);
 }
 
-/** Rows by key: changed cells are shown at once, rows keep their places. */
+/** Rows by key: changed cells are shown immediately, rows keep their places. */
 export class Table {
   constructor(element) {
     this.name = element.dataset.table;
@@ -51,38 +51,38 @@ export class Table {
   }
 }
 
-const LATE = 10000;
-const AT_ONCE = 20;
-const AROUND = 5;
+const CATCH_UP_MS = 10000;
+const ROWS_PER_FRAME = 20;
+const MARGIN_ROWS = 5;
 
-/** A long table: rows that nobody sees are brought up to date some at a time, for each change of
- *  such a table costs a layout of all of it; and in time when they are scrolled to. */
+/** A long table, in which each change costs a layout of all rows. Changes of rows that are not
+ *  visible wait: they are shown when the rows are scrolled to, or some at a time. */
 export class LongTable extends Table {
   constructor(element) {
     super(element);
     this.late = new Map();
     this.list = [...this.rows.keys()];
     this.places = new Map(this.list.map((key, place) => [key, place]));
-    this.look();
-    let asked = false;
+    this.findVisible();
+    let isScheduled = false;
     addEventListener("scroll", () => {
-      if (asked) return;
-      asked = true;
+      if (isScheduled) return;
+      isScheduled = true;
       requestAnimationFrame(() => {
-        asked = false;
-        this.look();
+        isScheduled = false;
+        this.findVisible();
         this.runClocks();
       });
     }, { passive: true });
-    setInterval(() => requestAnimationFrame(() => this.catchUp()), LATE);
+    setInterval(() => requestAnimationFrame(() => this.catchUp()), CATCH_UP_MS);
   }
 
-  // All rows are equally high, so where they lie need not be asked one by one.
-  look() {
+  // All rows have the same height, so the visible ones follow from that of the table.
+  findVisible() {
     const { top, height } = this.body.getBoundingClientRect();
-    const each = height / this.list.length;
-    this.from = Math.floor(-top / each) - AROUND;
-    this.to = Math.ceil((innerHeight - top) / each) + AROUND;
+    const rowHeight = height / this.list.length;
+    this.from = Math.floor(-top / rowHeight) - MARGIN_ROWS;
+    this.to = Math.ceil((innerHeight - top) / rowHeight) + MARGIN_ROWS;
   }
 
   set(key, record) {
@@ -99,11 +99,11 @@ export class LongTable extends Table {
   }
 
   catchUp() {
-    for (const key of [...this.late.keys()].slice(0, AT_ONCE)) this.settle(key);
+    for (const key of [...this.late.keys()].slice(0, ROWS_PER_FRAME)) this.showLate(key);
     if (this.late.size) requestAnimationFrame(() => this.catchUp());
   }
 
-  settle(key) {
+  showLate(key) {
     const record = this.late.get(key);
     this.late.delete(key);
     if (record) fill(this.rows.get(key), record, { quietly: true });
@@ -111,13 +111,13 @@ export class LongTable extends Table {
 
   runClocks() {
     for (const key of this.list.slice(Math.max(0, this.from), this.to + 1)) {
-      this.settle(key);
+      this.showLate(key);
       for (const cell of this.rows.get(key).querySelectorAll("[data-at]")) tick(cell);
     }
   }
 }
 
-/** A list that is replaced row by row; it waits while somebody points at it. */
+/** A list whose rows are all replaced; it waits while the pointer or the focus is in it. */
 export class List {
   constructor(element) {
     this.name = element.dataset.list;

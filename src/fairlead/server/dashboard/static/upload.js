@@ -1,4 +1,4 @@
-// Upload files: by the button, or dropped anywhere on the page. One request a file, one at a time.
+// Uploads files from the button or dropped on the page, one request for each, one after another.
 
 const box = document.getElementById("upload");
 const bar = box.querySelector("progress");
@@ -20,7 +20,7 @@ async function run() {
   bar.hidden = false;
   while (queue.length) {
     const file = queue.shift();
-    show(0);
+    showProgress(0);
     try {
       await send(file);
       done += 1;
@@ -32,12 +32,12 @@ async function run() {
   }
   isRunning = false;
   bar.hidden = true;
-  show(0);
+  showProgress(0);
 }
 
-function show(part) {
+function showProgress(fraction) {
   bar.max = number;
-  bar.value = number - queue.length - (isRunning ? 1 - part : 0);
+  bar.value = number - queue.length - (isRunning ? 1 - fraction : 0);
   status.textContent = box.dataset.progress.replace("{done}", done).replace("{number}", number);
 }
 
@@ -49,7 +49,7 @@ function send(file) {
     const request = new XMLHttpRequest();
     request.open("POST", "/v1/documents");
     request.setRequestHeader("Accept-Language", document.documentElement.lang);
-    request.upload.addEventListener("progress", (event) => show(event.loaded / event.total));
+    request.upload.addEventListener("progress", (event) => showProgress(event.loaded / event.total));
     request.addEventListener("error", () => reject(new Error(box.dataset.lost)));
     request.addEventListener("load", () => {
       if (request.status === 202) resolve();

@@ -1,18 +1,18 @@
-// Shared by all tabs of a session: one stream for all of them, as browsers allow six connections.
+// The shared worker: one stream for all tabs of a login, as browsers allow six connections only.
 
 importScripts("stream.js");
 
 const ports = new Set();
 const recent = [];
-const KEPT = 240;
-let live = null;
+const MOST_RECENT = 240;
+let status = null;
 
 const stream = new LiveStream((kind, data, mark) => {
-  if (kind === "live" || kind === "lost") live = kind;
+  if (kind === "live" || kind === "lost") status = kind;
   if (kind === "resync") recent.length = 0;
   if (kind === "change") {
     recent.push([mark, data]);
-    if (recent.length > KEPT) recent.shift();
+    if (recent.length > MOST_RECENT) recent.shift();
   }
   for (const port of ports) port.postMessage([kind, data]);
 });
@@ -26,22 +26,22 @@ onconnect = ({ ports: [port] }) => {
     ports.add(port);
     if (!stream.isOpen) stream.open(mark);
     else catchUp(port, mark);
-    if (live) port.postMessage([live]);
+    if (status) port.postMessage([status]);
   };
   port.start();
 };
 
-// What came between the making of a page and its first word to us.
+// Sends the changes between the rendering of a page and its hello.
 function catchUp(port, mark) {
   const [epoch, number] = mark.split(".");
   const [ownEpoch, ownNumber] = (stream.mark ?? mark).split(".");
   const first = recent.length ? Number(recent[0][0].split(".")[1]) : Infinity;
-  const knows = Number(number) >= Number(ownNumber) || first <= Number(number) + 1;
-  if (epoch !== ownEpoch || !knows) {
+  const hasAll = Number(number) >= Number(ownNumber) || first <= Number(number) + 1;
+  if (epoch !== ownEpoch || !hasAll) {
     port.postMessage(["resync"]);
     return;
   }
-  for (const [each, data] of recent) {
-    if (Number(each.split(".")[1]) > Number(number)) port.postMessage(["change", data]);
+  for (const [change, data] of recent) {
+    if (Number(change.split(".")[1]) > Number(number)) port.postMessage(["change", data]);
   }
 }

@@ -1,4 +1,4 @@
-"""A page of a document beside its text."""
+"""The preview of a page: its picture beside its text."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from fairlead.model.documents import ResultFile
 _PICTURE = re.compile(r"page-[0-9]{3,}\.png")
 
 
-class PageView(NamedTuple):
-    """The picture and the text of a page; `number` is its place among those with a picture."""
+class PagePreview(NamedTuple):
+    """The picture and text of a page. `number` counts the pages that have a picture."""
 
     picture: str
     text: str
@@ -24,8 +24,8 @@ def is_picture(file: ResultFile) -> bool:
     return _PICTURE.fullmatch(file.name) is not None
 
 
-def page_view(text: str | None, files: Iterable[ResultFile], number: int) -> PageView | None:
-    """The page of this number, or the nearest one; None if the document has no pictures."""
+def page_preview(text: str | None, files: Iterable[ResultFile], number: int) -> PagePreview | None:
+    """The page with this number, or the nearest one; None: the document has no pictures."""
     pictures = sorted(file.name for file in files if is_picture(file))
     if not pictures:
         return None
@@ -33,4 +33,4 @@ def page_view(text: str | None, files: Iterable[ResultFile], number: int) -> Pag
     picture = pictures[number - 1]
     texts = dict(enumerate((text or "").split("\f"), 1))
     page = int(picture.removeprefix("page-").removesuffix(".png"))
-    return PageView(picture, texts.get(page, "").strip("\n"), number, len(pictures))
+    return PagePreview(picture, texts.get(page, "").strip("\n"), number, len(pictures))

@@ -15,7 +15,7 @@ from resultkit import claim_all, done_with
 from fairlead import Fairlead
 from fairlead.model.documents import Document, ResultFile
 from fairlead.model.results import Content
-from fairlead.server.dashboard.page_view import page_view
+from fairlead.server.dashboard.page_preview import page_preview
 
 PNG = "image/png"
 
@@ -46,7 +46,7 @@ async def logged_in(
 
 def test_each_page_has_its_own_text() -> None:
     files = pictures("page-002.png", "page-001.png", "page-003.png", "page-1.png")
-    shown = [page_view("\fsecond\n\fthird", files, number) for number in (1, 2, 3)]
+    shown = [page_preview("\fsecond\n\fthird", files, number) for number in (1, 2, 3)]
     assert [(view.picture, view.text) for view in shown if view] == [
         ("page-001.png", ""),
         ("page-002.png", "second"),
@@ -56,11 +56,11 @@ def test_each_page_has_its_own_text() -> None:
 
 def test_a_page_that_is_not_there_is_the_nearest_one() -> None:
     files = pictures("page-001.png", "page-003.png")
-    assert [view.number for n in (-5, 0, 9) if (view := page_view("a", files, n))] == [1, 1, 2]
-    last = page_view("a\fb\fc", files, 2)
+    assert [view.number for n in (-5, 0, 9) if (view := page_preview("a", files, n))] == [1, 1, 2]
+    last = page_preview("a\fb\fc", files, 2)
     assert last is not None
     assert last.text == "c"
-    assert page_view("a", pictures("stamped.png"), 1) is None
+    assert page_preview("a", pictures("stamped.png"), 1) is None
 
 
 def test_the_picture_of_a_page_is_beside_its_text(tmp_path: Path) -> None:
