@@ -22,14 +22,14 @@ _JITTER = 0.2
 
 
 def exponential(failures: int, first: float, longest: float) -> float:
-    """The pause after so many failures in a row: it doubles from `first` up to `longest`."""
+    """The pause after this number of failures in a row: it doubles from `first` to `longest`."""
     return min(longest, first * 2.0 ** min(failures - 1, 64))  # short of an overflow
 
 
 class Backoff:
-    """Pauses that double from `first` to `longest` seconds; `succeeded` starts them anew.
+    """Pauses that double from `first` to `longest` seconds; `succeeded` resets them.
 
-    Each is shortened at random by up to a fifth, so that processes do not retry in step.
+    Each pause is shortened at random by up to a fifth, so that processes do not retry in step.
     """
 
     def __init__(
@@ -66,9 +66,9 @@ class Backoff:
 
 
 class Outage:
-    """Whether any of several threads fails temporarily; logs when that begins and when it ends.
+    """A temporary failure of several threads; logs when it begins and when it ends.
 
-    An error is raised after all once an outage has lasted for `longest` seconds.
+    Once an outage has lasted for `longest` seconds, errors are raised.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class Attempts(Backoff):
         self._outage = outage
 
     def suppresses(self, error: TemporarilyUnavailable) -> bool:
-        """Note a failure; False: the error is to be raised."""
+        """Note a failure; False: the caller raises the error."""
         if not self._outage.failed(self, error):
             return False
         self.failed()

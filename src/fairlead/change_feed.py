@@ -1,8 +1,8 @@
-"""The change feed: tells everybody who waits that something was committed.
+"""The change feed wakes its subscribers after commits.
 
-A store owns one feed. Subscribers are woken at once by commits of their own process, and soon by
-those of other processes where a signal reaches this one. In any case they compare versions at least
-every `poll_seconds`, so that no signal must arrive.
+A store owns one feed. Commits of this process wake subscribers at once; commits of other processes
+do so soon, if a signal reaches this one. Subscribers also compare versions every `poll_seconds`, so
+that a lost signal costs only time.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class ChangeFeed:
     def subscribe(self, wake: Wake = lambda: None) -> Subscription:
         """Call `wake` after commits, in any thread, until the subscription is closed.
 
-        The thread that committed holds the writer's lock then, so `wake` must not use the store.
+        The committing thread holds the writer's lock, so `wake` must not use the store.
         """
         subscription = Subscription(self, wake)
         with self._lock:
@@ -48,7 +48,7 @@ class ChangeFeed:
 
 
 class Subscription:
-    """One subscriber's view of a feed. For one thread, but for `wake`."""
+    """One subscriber's view of a feed. Only `wake` may be called from other threads."""
 
     def __init__(self, feed: ChangeFeed, wake: Wake) -> None:
         self.wake = wake

@@ -1,7 +1,7 @@
 """Background services: the one way to start a thread.
 
-A `Service` repeats a duty until it is stopped; whatever a duty raises is logged once, retried with
-backoff, and never ends the process. `run_in_thread` runs one function once. A `WakePipe` wakes a
+A `Service` runs a duty until it is stopped. An error of the duty is logged once and retried with
+backoff; it never ends the process. `run_in_thread` runs one function once. A `WakePipe` wakes a
 thread that waits for file descriptors.
 """
 
@@ -24,13 +24,13 @@ _log = logging.getLogger(__name__)
 _Result = TypeVar("_Result")
 
 Duty = Callable[[], Generator[float, None, None]]
-"""A generator that yields the seconds it can wait; when it returns, the service ends.
+"""A generator that yields how many seconds it can wait; when it returns, the service ends.
 
-Whatever it holds in a `with` is released when the service stops, or before it is started anew."""
+It is closed when the service stops, and before it is started again after an error."""
 
 
 class Health(NamedTuple):
-    """Whether a service runs, and the error that it retries after."""
+    """Whether a service runs, and the error after which it retries."""
 
     name: str
     is_running: bool
@@ -38,7 +38,7 @@ class Health(NamedTuple):
 
 
 class Service:
-    """A named duty in a daemon thread. `on_stop` wakes a duty that waits by itself."""
+    """A named duty in a daemon thread. `on_stop` wakes a duty that waits outside of `yield`."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class Service:
         self._woken.set()
 
     def request_stop(self) -> None:
-        """Stop when the duty next yields; return at once."""
+        """Ask the duty to stop when it next yields; return at once."""
         self._stopping.set()
         self._woken.set()
         self._on_stop()
@@ -115,7 +115,7 @@ class Service:
         self._error = error
 
     def note_success(self) -> None:
-        """Note that the duty works again; each yield does so by itself."""
+        """Note that the duty works again; every `yield` does so too."""
         if self._error is not None:
             _log.warning("fairlead: %s works again", self._name)
             self._error = None
@@ -133,13 +133,13 @@ def running(*services: Service) -> Iterator[None]:
 
 
 def run_in_thread(name: str, function: Callable[[], _Result]) -> Future[_Result]:
-    """Run a function once in a daemon thread; raises RuntimeError if none can be started."""
+    """Run a function once in a daemon thread; raises RuntimeError if no thread can be started."""
     future: Future[_Result] = Future()
 
     def run() -> None:
         try:
             result = function()
-        except BaseException as error:  # raised where the result is asked for
+        except BaseException as error:  # raised by `result`
             future.set_exception(error)
         else:
             future.set_result(result)
@@ -157,12 +157,12 @@ def _start_thread(name: str, function: Callable[[], None]) -> Thread:
 def raise_descriptor_limit() -> None:
     """Raise the soft limit of open files to the hard one; a shell often leaves it at 1,024."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with suppress(OSError, ValueError):  # the limit of before holds
+    with suppress(OSError, ValueError):  # the old limit stays
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 class WakePipe:
-    """Readable after `wake`, which any thread and any signal handler may call, also at the end."""
+    """Readable after `wake`, which any thread and signal handler may call, even after `close`."""
 
     def __init__(self) -> None:
         self._reader, self._writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -174,7 +174,7 @@ class WakePipe:
         return self._reader
 
     def wake(self) -> None:
-        """Make it readable; a closed pipe is left alone: its number may be another file's."""
+        """Make the pipe readable, unless it is closed: its number may be another file's."""
         with self._lock, suppress(BlockingIOError):  # a full pipe is readable too
             if self._writer >= 0:
                 os.write(self._writer, b"!")

@@ -13,7 +13,7 @@ import pytest
 from storekit import Clock, RulesInForce, fast_folder, new_document, sqlite_store
 
 from fairlead.blobs import LocalBlobs
-from fairlead.blobs.disk import Flusher, _tells_of_errors
+from fairlead.blobs.disk import Flusher, _syncfs_reports_errors
 from fairlead.blobs.local import MEMORY_BYTES
 from fairlead.errors import DamagedData, DiskFull, ReadOnlyData
 from fairlead.model.blobs import HEAD_BYTES, SHORT_BYTES, StoredBlob
@@ -43,10 +43,10 @@ def files(tmp_path: Path) -> LocalBlobs:
 
 @pytest.mark.parametrize("number", [1, 2, 20])
 def test_what_was_stored_can_be_read(files: LocalBlobs, number: int) -> None:
-    wanted = {key(each): f"content {each}".encode() for each in range(number)}
+    wanted = {key(index): f"content {index}".encode() for index in range(number)}
     files.put_all(list(wanted.items()))
-    for each, content in wanted.items():
-        assert files.read(each, sha256(content)) == content
+    for name, content in wanted.items():
+        assert files.read(name, sha256(content)) == content
 
 
 def test_storing_nothing_is_nothing(files: LocalBlobs, tmp_path: Path) -> None:
@@ -62,11 +62,11 @@ def test_storing_nothing_is_nothing(files: LocalBlobs, tmp_path: Path) -> None:
 def test_what_is_short_stays_in_memory_for_the_store(
     files: LocalBlobs, tmp_path: Path, size: int
 ) -> None:
-    content = bytes(each % 251 for each in range(size))
+    content = bytes(number % 251 for number in range(size))
     file = files.begin(key())
     assert not any([file.add(content[: size // 2]), file.add(content[size // 2 :])])
-    found = StoredBlob(key(), size, sha256(content), content[:HEAD_BYTES], content)
-    assert file.short() == found
+    stored = StoredBlob(key(), size, sha256(content), content[:HEAD_BYTES], content)
+    assert file.short() == stored
     file.discard()
     assert list(tmp_path.iterdir()) == []
 
@@ -81,50 +81,50 @@ def test_what_is_long_goes_to_disk_as_it_comes(files: LocalBlobs) -> None:
             flushes.append(number)
     assert flushes == [20, 41]  # after a piece of 1 MiB each
     assert file.short() is None
-    (kept,) = files.keep_each([[file]])
-    assert kept == [StoredBlob(key(), len(CONTENT), sha256(), CONTENT[:HEAD_BYTES])]
+    (stored,) = files.keep_each([[file]])
+    assert stored == [StoredBlob(key(), len(CONTENT), sha256(), CONTENT[:HEAD_BYTES])]
     assert files.read(key(), sha256()) == CONTENT
 
 
 def test_so_much_of_all_files_may_wait_in_memory(files: LocalBlobs) -> None:
     """Of short ones and of long ones; what is more is written as it comes."""
     short = bytes(SHORT_BYTES)
-    held = [files.begin(key(number)) for number in range(MEMORY_BYTES // SHORT_BYTES)]
-    assert not any(each.add(short) for each in held)
-    late = files.begin(key(len(held)))
+    arriving = [files.begin(key(number)) for number in range(MEMORY_BYTES // SHORT_BYTES)]
+    assert not any(blob.add(short) for blob in arriving)
+    late = files.begin(key(len(arriving)))
     assert late.add(b"x")
     late.flush()
     assert late.add(b"y")
-    held[0].flush()
+    arriving[0].flush()
     assert not late.add(b"z")
-    assert held[0].short() is None  # it is a file now
-    handed = held[1].short()
+    assert arriving[0].short() is None  # it is a file now
+    handed = arriving[1].short()
     assert handed is not None
     assert handed.content == short
-    for each in held[2:]:
-        each.discard()
-    kept = files.keep_each([[held[0]], [late]])
-    assert [each[0].size for each in kept if isinstance(each, list)] == [SHORT_BYTES, 3]
+    for blob in arriving[2:]:
+        blob.discard()
+    outcomes = files.keep_each([[arriving[0]], [late]])
+    assert [blobs[0].size for blobs in outcomes if isinstance(blobs, list)] == [SHORT_BYTES, 3]
     assert is_all_free(files)
 
 
 def is_all_free(files: LocalBlobs) -> bool:
     """Whether nothing waits in memory."""
-    held = [files.begin(key(number)) for number in range(MEMORY_BYTES // SHORT_BYTES + 1)]
-    wants = [each.add(bytes(SHORT_BYTES)) for each in held]
-    for each in held:
-        each.discard()
-    return wants == [False] * (len(held) - 1) + [True]
+    arriving = [files.begin(key(number)) for number in range(MEMORY_BYTES // SHORT_BYTES + 1)]
+    wants = [blob.add(bytes(SHORT_BYTES)) for blob in arriving]
+    for blob in arriving:
+        blob.discard()
+    return wants == [False] * (len(arriving) - 1) + [True]
 
 
 def test_what_is_short_can_be_a_file(files: LocalBlobs) -> None:
     """Where the store has no room for it."""
-    kept, flushed = files.begin(key(1)), files.begin(key(2))
-    for each in (kept, flushed):
-        each.add(b"short")
+    unflushed, flushed = files.begin(key(1)), files.begin(key(2))
+    for blob in (unflushed, flushed):
+        blob.add(b"short")
     flushed.flush()
     assert flushed.short() is None
-    assert files.keep_each([[kept], [flushed]]) == [
+    assert files.keep_each([[unflushed], [flushed]]) == [
         [StoredBlob(key(number), 5, sha256(b"short"), b"short")] for number in (1, 2)
     ]
     assert files.read(key(1), sha256(b"short")) == b"short"
@@ -176,7 +176,7 @@ def test_an_error_while_files_get_their_names_leaves_nothing(
     monkeypatch.setattr("fairlead.blobs.local.fsync_folder", full)
     monkeypatch.setattr("fairlead.blobs.disk.Flusher.flush", full)
     with pytest.raises(DiskFull):
-        files.put_all([(key(each), CONTENT) for each in range(number)])
+        files.put_all([(key(index), CONTENT) for index in range(number)])
     assert left_in(tmp_path) == []
 
 
@@ -231,7 +231,7 @@ def test_a_name_never_becomes_a_path(files: LocalBlobs, tmp_path: Path, name: st
     assert left_in(tmp_path) == []
 
 
-# --- safe on disk before it is told ---
+# --- durable before success is reported ---
 
 
 class Synced:
@@ -264,12 +264,12 @@ def test_many_files_share_one_flush_after_they_have_their_names(
     flushed = []
 
     def flush(_: Flusher, folder: Path, number: int) -> None:
-        there = [each for each in range(10) if files.path(key(each)).exists()]
+        there = [number for number in range(10) if files.path(key(number)).exists()]
         flushed.append((folder, number, len(there)))
 
     monkeypatch.setattr(Flusher, "flush", flush)
-    monkeypatch.setattr("fairlead.blobs.disk._tells_of_errors", lambda _release: True)
-    files.put_all([(key(each), CONTENT) for each in range(10)])
+    monkeypatch.setattr("fairlead.blobs.disk._syncfs_reports_errors", lambda _release: True)
+    files.put_all([(key(number), CONTENT) for number in range(10)])
     assert flushed == [(tmp_path / "files", 10, 10)]
 
 
@@ -282,9 +282,9 @@ def test_a_flush_that_fails_is_told_and_leaves_nothing(
             return -1
 
     monkeypatch.setattr("fairlead.blobs.disk._libc", Broken)
-    monkeypatch.setattr("fairlead.blobs.disk._tells_of_errors", lambda _release: True)
+    monkeypatch.setattr("fairlead.blobs.disk._syncfs_reports_errors", lambda _release: True)
     with pytest.raises(DiskFull):
-        files.put_all([(key(each), CONTENT) for each in range(10)])
+        files.put_all([(key(number), CONTENT) for number in range(10)])
     assert left_in(tmp_path) == []
 
 
@@ -293,7 +293,7 @@ def test_a_flush_that_fails_is_told_and_leaves_nothing(
     [("4.19.0-amd64", False), ("5.7.9", False), ("5.8.0", True), ("6.1.0-28-amd64", True)],
 )
 def test_a_kernel_that_hides_errors_is_not_trusted(release: str, tells: bool) -> None:
-    assert _tells_of_errors(release) is tells
+    assert _syncfs_reports_errors(release) is tells
 
 
 def test_every_file_of_many_is_synced_and_their_folder_once(
@@ -303,9 +303,9 @@ def test_every_file_of_many_is_synced_and_their_folder_once(
     monkeypatch.setattr(Flusher, "is_worth_it", lambda _: False)
     files.put_all([(key(99), CONTENT)])
     synced = Synced(monkeypatch)
-    files.put_all([(key(each), CONTENT) for each in range(10)])
+    files.put_all([(key(number), CONTENT) for number in range(10)])
     written = [path for path in synced.paths if path.parent.name == "incoming"]
-    assert sorted(path.name for path in written) == sorted(key(each) for each in range(10))
+    assert sorted(path.name for path in written) == sorted(key(number) for number in range(10))
     assert synced.paths[10:] == [files.path(key()).parent]
 
 
@@ -337,7 +337,7 @@ def crash_before_rename(
         patch.setattr(Path, "rename", crash)
         patch.setattr(Path, "unlink", crash)
         with pytest.raises(Crash):
-            files.put_all([(each, CONTENT) for each in keys])
+            files.put_all([(key, CONTENT) for key in keys])
 
 
 def test_a_crash_before_the_rename_leaves_only_incoming_files(
@@ -366,10 +366,10 @@ def test_sweeping_an_empty_house_is_nothing(files: LocalBlobs) -> None:
 
 def test_the_sweep_removes_orphans_and_never_a_documents_file(tmp_path: Path) -> None:
     files, texts = LocalBlobs(tmp_path / "files"), LocalBlobs(tmp_path / "texts")
-    document, orphan, young = (key(each, 1_000_000.0 + each * 5000) for each in (1, 2, 3))
+    document, orphan, young = (key(index, 1_000_000.0 + index * 5000) for index in (1, 2, 3))
     text, stale = f"{document}.1.txt", f"{document}.2.txt"
-    files.put_all([(each, CONTENT) for each in (document, orphan, young)])
-    texts.put_all([(each, CONTENT) for each in (text, stale)])
+    files.put_all([(name, CONTENT) for name in (document, orphan, young)])
+    texts.put_all([(name, CONTENT) for name in (text, stale)])
     for path in left_in(tmp_path):
         os.utime(path, (1000, 2000 if young in path.name else 1000))
     with fast_folder() as folder:
@@ -385,7 +385,7 @@ def test_the_sweep_removes_orphans_and_never_a_documents_file(tmp_path: Path) ->
 
 
 def test_the_sweep_leaves_strangers_alone(files: LocalBlobs) -> None:
-    """What somebody else put into the folder is not ours to remove, nor a reason to stop."""
+    """Files of other programs in the folder are neither removed nor a reason to stop."""
     files.put_all([(key(), CONTENT)])
     folder = files.path(key()).parent
     (folder / "Notes.txt").write_text("mine")

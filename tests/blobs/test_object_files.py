@@ -64,7 +64,7 @@ def files(url: str, tmp_path: Path) -> ObjectStorageBlobs:
 
 
 def stored_in(url: str) -> list[str]:
-    return [each["path"] for page in obstore.list(object_store(url, "")) for each in page]
+    return [entry["path"] for page in obstore.list(object_store(url, "")) for entry in page]
 
 
 def left_in(folder: Path) -> list[Path]:
@@ -75,10 +75,10 @@ def left_in(folder: Path) -> list[Path]:
 def test_what_was_stored_can_be_read(
     files: ObjectStorageBlobs, tmp_path: Path, number: int
 ) -> None:
-    wanted = {key(each): f"content {each}".encode() for each in range(number)}
+    wanted = {key(index): f"content {index}".encode() for index in range(number)}
     files.put_all(list(wanted.items()))
-    for each, content in wanted.items():
-        assert files.read(each, sha256(content)) == content
+    for name, content in wanted.items():
+        assert files.read(name, sha256(content)) == content
     assert left_in(tmp_path / "scratch") == []
 
 
@@ -93,12 +93,12 @@ def test_a_long_file_is_fetched_once_and_whole(files: ObjectStorageBlobs, url: s
 def test_who_fetches_one_file_does_not_wait_for_another(
     files: ObjectStorageBlobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And who asks for the same one does, as it is fetched once."""
+    """Callers that want the same file do wait, because it is fetched once."""
     files.put_all([(key(1), b"slow"), (key(2), b"quick")])
-    get, asked, may_come = obstore.get, Queue[str](), Event()
+    get, requested, may_come = obstore.get, Queue[str](), Event()
 
     def slowly(where: S3Store, path: str) -> obstore.GetResult:
-        asked.put(path)
+        requested.put(path)
         if path.endswith(key(1)):
             may_come.wait()
         return get(where, path)
@@ -106,12 +106,12 @@ def test_who_fetches_one_file_does_not_wait_for_another(
     monkeypatch.setattr(obstore, "get", slowly)
     with ThreadPoolExecutor(2) as pool:
         slow = [pool.submit(files.path, key(1)) for _ in range(2)]
-        assert asked.get().endswith(key(1))
+        assert requested.get().endswith(key(1))
         assert files.path(key(2)).read_bytes() == b"quick"
         may_come.set()
-        assert [each.result().read_bytes() for each in slow] == [b"slow", b"slow"]
-    assert asked.get().endswith(key(2))
-    assert asked.empty()
+        assert [future.result().read_bytes() for future in slow] == [b"slow", b"slow"]
+    assert requested.get().endswith(key(2))
+    assert requested.empty()
 
 
 def test_texts_of_one_document_are_fetched_beside_each_other(
@@ -128,8 +128,8 @@ def test_texts_of_one_document_are_fetched_beside_each_other(
 
     monkeypatch.setattr(obstore, "get", together)
     with ThreadPoolExecutor(2) as pool:
-        found = list(pool.map(files.path, names))
-    assert [each.read_text() for each in found] == names
+        paths = list(pool.map(files.path, names))
+    assert [path.read_text() for path in paths] == names
 
 
 def test_a_file_that_is_gone_has_a_path_where_nothing_is(files: ObjectStorageBlobs) -> None:
@@ -171,20 +171,20 @@ def test_what_comes_in_pieces_is_kept_by_groups(files: ObjectStorageBlobs, url: 
             whole.flush()
     refused.add(b"never kept")
     refused.discard()
-    kept, none = files.keep_each([[whole], []])
-    assert not isinstance(kept, Exception)
+    stored, none = files.keep_each([[whole], []])
+    assert not isinstance(stored, Exception)
     assert none == []
-    assert files.read(key(1), kept[0].sha256) == CONTENT
-    assert [each.rpartition("/")[2] for each in stored_in(url)] == [key(1)]
+    assert files.read(key(1), stored[0].sha256) == CONTENT
+    assert [key.rpartition("/")[2] for key in stored_in(url)] == [key(1)]
 
 
 def test_removed_files_are_gone_and_others_stay(files: ObjectStorageBlobs) -> None:
-    files.put_all([(key(each), b"x") for each in range(3)])
+    files.put_all([(key(number), b"x") for number in range(3)])
     files.path(key(0))
     files.delete([key(0), key(1), key(9)])
     files.delete([])
     assert not files.path(key(0)).exists()
-    assert [each for page in files.older_than(time.time() + 60) for each in page] == [key(2)]
+    assert [old for page in files.older_than(time.time() + 60) for old in page] == [key(2)]
     assert list(files.older_than(time.time() - 3600)) == []
 
 
@@ -195,10 +195,10 @@ def test_what_is_removed_while_it_is_fetched_leaves_nothing(
     get, delete, got, is_removed = obstore.get, obstore.delete, Event(), Event()
 
     def slowly(where: S3Store, path: str) -> obstore.GetResult:
-        found = get(where, path)
+        result = get(where, path)
         got.set()
         is_removed.wait()
-        return found
+        return result
 
     def removed(where: S3Store, paths: list[str]) -> None:
         delete(where, paths)
@@ -221,8 +221,8 @@ def test_a_service_that_is_away_is_said_so(tmp_path: Path, monkeypatch: pytest.M
     files = ObjectStorageBlobs(store, tmp_path / "scratch")
     with pytest.raises(FilesUnreachable, match="is unreachable"):
         files.put_all([(key(), b"x")])
-    (kept,) = files.keep_each([[files.begin(key())]])
-    assert isinstance(kept, FilesUnreachable)
+    (outcome,) = files.keep_each([[files.begin(key())]])
+    assert isinstance(outcome, FilesUnreachable)
     assert left_in(tmp_path / "scratch") == []
 
 
@@ -259,9 +259,9 @@ def test_an_installation_works_on_object_storage(url: str, tmp_path: Path) -> No
         fairlead.run_until_idle(workers=1)
         assert fairlead.text(short.id) == "hello"
         assert fairlead.original(short.id) == b"hello"
-        assert not [each for each in stored_in(url) if short.id in each]
+        assert not [key for key in stored_in(url) if short.id in key]
         assert fairlead.text(document.id).split() == long.decode().split()
         assert fairlead.original(document.id) == long
         fairlead.delete(document.id)
         fairlead.delete(short.id)
-    assert {each.rpartition("/")[2] for each in stored_in(url)} == {"fairlead-installation"}
+    assert {key.rpartition("/")[2] for key in stored_in(url)} == {"fairlead-installation"}

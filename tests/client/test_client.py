@@ -23,7 +23,7 @@ from fairlead.model.installation import Installation
 from fairlead.model.json import to_dict
 from fairlead.model.keys import Keys
 from fairlead.model.states import State
-from fairlead.policy.explain import spoken, words
+from fairlead.policy.explain import with_words, words
 from fairlead.server.problems import KINDS
 
 
@@ -339,7 +339,7 @@ def test_records_are_the_same_through_the_server(server: Served, operator: Clien
         for document in sent:
             assert to_dict(operator.document(document.id)) == to_dict(document)
             ours, theirs = fairlead.why(document.id), operator.why(document.id)
-            expected = spoken(ours, words, with_others=True)
+            expected = with_words(ours, words, with_others=True)
             assert without_seconds(theirs) == without_seconds(expected)
         known, shown = (
             fairlead.customers.view(fairlead.store.customer("same")),

@@ -17,11 +17,11 @@ def cases() -> dict[str, list[dict[str, str]]]:
     """The golden vectors, by case."""
     with VECTORS.open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
-    return {case: list(found) for case, found in groupby(rows, lambda row: row["case"])}
+    return {case: list(steps) for case, steps in groupby(rows, lambda row: row["case"])}
 
 
 def counts(url: str, customer: str, number: int) -> list[int]:
-    """So many checks, one after the other; run by several processes at once."""
+    """Checks in sequence; several processes run this at once."""
     counters = open_counters(url, timeout=PATIENT)
     try:
         return [counters.check(customer, 1500) for _ in range(number)]

@@ -23,7 +23,7 @@ Check = Callable[["History"], float]
 
 @dataclass
 class State:
-    """Who has what, as the log tells it. No engine is asked."""
+    """The state that follows from the log alone, without an engine."""
 
     accounts: dict[str, str] = field(default_factory=dict)
     waiting: dict[int, str] = field(default_factory=dict)
@@ -42,16 +42,16 @@ class State:
             "start": self.processing,
             "failed": self.delayed,
         }
-        if entry.what in into:
+        if entry.kind in into:
             self.accounts.setdefault(entry.name, entry.name)
-            into[entry.what][entry.document] = entry.name
-        elif entry.what == "pause":
+            into[entry.kind][entry.document] = entry.name
+        elif entry.kind == "pause":
             self.paused.add(entry.name)
-        elif entry.what == "resume":
+        elif entry.kind == "resume":
             self.paused.discard(entry.name)
-        elif entry.event is not None and entry.what == "cap":
+        elif entry.event is not None and entry.kind == "cap":
             self.caps[entry.name] = entry.event.cap
-        elif entry.event is not None and entry.what == "account":
+        elif entry.event is not None and entry.kind == "account":
             self.accounts[entry.name] = entry.event.account or entry.name
 
     def may_run(self, customer: str) -> bool:
@@ -67,11 +67,11 @@ class State:
     def pending(self) -> frozenset[str]:
         """The accounts with something pending."""
         holders = (self.waiting, self.processing, self.delayed)
-        return frozenset(self.accounts[name] for held in holders for name in held.values())
+        return frozenset(self.accounts[name] for names in holders for name in names.values())
 
 
 class History:
-    """A finished run, with what the checks ask about each entry of its log.
+    """A finished run, with the data that checks need about each entry of its log.
 
     Weights and accounts are set at the beginning of the run, before the first submission.
     """
@@ -84,7 +84,7 @@ class History:
         self.weights = {
             entry.name: entry.event.weight
             for entry in run.log
-            if entry.what == "weight" and entry.event is not None
+            if entry.kind == "weight" and entry.event is not None
         }
         self.accounts: dict[str, str] = {}
         self.queues: list[frozenset[str]] = []
@@ -132,7 +132,7 @@ class History:
     def next_start(self, index: int, owner: str) -> int | None:
         """The entry of its next start, if it stays in the queue until then."""
         for later in range(index + 1, len(self.log)):
-            if self.log[later].what == "start" and self.owner(self.log[later]) == owner:
+            if self.log[later].kind == "start" and self.owner(self.log[later]) == owner:
                 return later
             if owner not in self.queues[later]:
                 return None
@@ -147,7 +147,7 @@ def newcomer_waits(history: History) -> float:
     """G1: a newcomer waits for what runs and for the accounts placed before it, once each."""
     worst = 0.0
     for index, entry in enumerate(history.log):
-        if entry.what == "submit" and is_newcomer(history, index):
+        if entry.kind == "submit" and is_newcomer(history, index):
             start = history.next_start(index, history.account(entry))
             if start is not None:
                 waited = history.log[start].at - entry.at
@@ -162,7 +162,7 @@ def is_newcomer(history: History, index: int) -> bool:
     if account in history.pending[index - 1] or account not in history.queues[index]:
         return False
     own = [one for one in history.log[:index] if history.account(one) == account]
-    work = sum(history.length(one.document) for one in own if one.what == "start")
+    work = sum(history.length(one.document) for one in own if one.kind == "start")
     if work == 0:
         return True
     fading = settings.interval * math.log1p(work / history.weight(account) / settings.unit)
@@ -172,7 +172,7 @@ def is_newcomer(history: History, index: int) -> bool:
 def newcomer_bound(history: History, index: int) -> float:
     entry = history.log[index]
     account = history.account(entry)
-    claims = next(one for one in history.log[index:] if one.what == "claims")
+    claims = next(one for one in history.log[index:] if one.kind == "claims")
     ticket = claims.places[account][2] if account in claims.places else 0
     first = (0, entry.at, ticket)
     before = [one for one, place in claims.places.items() if one != account and place < first]
@@ -186,7 +186,7 @@ def rest_of_what_runs(history: History, index: int) -> float:
     ends: dict[int, float] = {}
     for entry in history.log[:index]:
         ends.pop(entry.document, None)
-        if entry.what == "start":
+        if entry.kind == "start":
             seconds = history.run.submissions[entry.document].event.seconds
             ends[entry.document] = entry.at + seconds
     return sum(end - now for end in ends.values())
@@ -198,7 +198,7 @@ def faded_accounts_start(history: History) -> float:
     previous: Mapping[str, Place] = {}
     audits = {account: audit_ranks(history, account) for account in set(history.accounts.values())}
     for index, entry in enumerate(history.log):
-        if entry.what not in ("start", "claims", "claimed"):
+        if entry.kind not in ("start", "claims", "claimed"):
             continue
         for account in history.queues[index]:
             place = entry.places.get(account)
@@ -228,7 +228,7 @@ def last_before_claims(history: History, index: int, at: float) -> int:
     last = index
     for later in range(index, len(history.log)):
         entry = history.log[later]
-        if entry.at < at or (entry.at == at and entry.what == "claims"):
+        if entry.at < at or (entry.at == at and entry.kind == "claims"):
             last = later
     return last
 
@@ -246,7 +246,7 @@ def audit_ranks(history: History, account: str) -> dict[int, float]:
         debt, brought = max(0.0, (debt + settings.unit) * fade - settings.unit), entry.at
         if entry.document >= 0 and history.account(entry) == account:
             estimate = history.run.submissions[entry.document].event.estimate
-            if entry.what == "start":
+            if entry.kind == "start":
                 debt += estimate / weight
             elif has_run(history, index):
                 debt = max(0.0, debt + (entry.actual - estimate) / weight)
@@ -257,9 +257,9 @@ def audit_ranks(history: History, account: str) -> dict[int, float]:
 def has_run(history: History, index: int) -> bool:
     """Whether the entry ends an attempt: also cancelling does, if the document was started."""
     entry = history.log[index]
-    if entry.what != "cancel":
-        return entry.what in ("end", "failed", "lost")
-    own = [one.what for one in history.log[:index] if one.document == entry.document]
+    if entry.kind != "cancel":
+        return entry.kind in ("end", "failed", "lost")
+    own = [one.kind for one in history.log[:index] if one.document == entry.document]
     return own[-1] == "start"
 
 
@@ -271,9 +271,9 @@ def shares_are_equal(history: History) -> float:
 
 def has_right_estimates(history: History, account: str) -> bool:
     own = [one for one in history.log if history.account(one) == account]
-    events = [one.event for one in own if one.what == "submit" and one.event is not None]
+    events = [one.event for one in own if one.kind == "submit" and one.event is not None]
     return all(one.seconds == one.estimate for one in events) and not any(
-        one.what in ("lost", "cancel", "failed", "reset") for one in own
+        one.kind in ("lost", "cancel", "failed", "reset") for one in own
     )
 
 
@@ -294,7 +294,7 @@ def difference(history: History, one: str, other: str) -> float:
                 worst = max(worst, ratio(max(advances) - min(advances), bound))
         if not {one, other} <= history.queues[index]:
             both_beyond = False
-        elif entry.what in ("start", "claims", "claimed"):
+        elif entry.kind in ("start", "claims", "claimed"):
             was_beyond = both_beyond
             both_beyond = all(
                 name in entry.places and entry.places[name][0] == 1 for name in (one, other)
@@ -305,7 +305,7 @@ def difference(history: History, one: str, other: str) -> float:
 
 
 def nobody_starves(history: History) -> float:
-    """G4: who has something that may run gets a start before long, under both policies."""
+    """G4: an account with documents that may run gets a start soon, under both policies."""
     if history.settings.share == 0:
         return 0.0
     return max((longest_gap(history, owner) for owner in owners(history)), default=0.0)
@@ -322,7 +322,7 @@ def longest_gap(history: History, owner: str) -> float:
         if since < math.inf:
             others |= history.queues[index]
             worst = max(worst, ratio(entry.at - since, gap_bound(history, len(others))))
-        is_start = entry.what == "start" and history.owner(entry) == owner
+        is_start = entry.kind == "start" and history.owner(entry) == owner
         if owner not in history.queues[index]:
             since = math.inf
         elif is_start or since == math.inf:
@@ -350,7 +350,7 @@ def lane_share(history: History) -> float:
 def works_while_it_can(history: History) -> float:
     """Work conserving: no worker is idle while something may run."""
     for entry, state in history.states():
-        if entry.what == "claimed" and entry.idle > 0 and runnable(history, state):
+        if entry.kind == "claimed" and entry.idle > 0 and runnable(history, state):
             return BROKEN
     return 0.0
 
@@ -379,7 +379,7 @@ def starts_are_allowed(history: History) -> float:
     """Only what waits starts; no customer that is paused or at its cap, no full pipeline."""
     state = State()
     for entry in history.log:
-        if entry.what == "start":
+        if entry.kind == "start":
             name = history.run.submissions[entry.document].event.pipeline
             pipeline = history.settings.pipelines.get(name)
             most = pipeline.max_running if pipeline is not None else None
@@ -395,7 +395,7 @@ def first_come_first_served(history: History) -> float:
     state = State()
     urgent = {one.event.name for one in history.run.submissions if one.event.urgent}
     for entry in history.log:
-        if entry.what == "start" and (history.is_fair or entry.name not in urgent):
+        if entry.kind == "start" and (history.is_fair or entry.name not in urgent):
             key = order_key(history, entry.document)
             for document in state.waiting:
                 if document < entry.document and order_key(history, document) == key:

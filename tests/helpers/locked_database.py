@@ -22,7 +22,7 @@ lock_wait.LockWait.__call__ = tell
 main()
 """
 BUSY_LONG = ("-c", _LONG)
-"""The command line; it waits for a lock longer than any test, and tells of it."""
+"""The command line; it waits for a lock longer than any test, and reports that."""
 
 
 @contextmanager

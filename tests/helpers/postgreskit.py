@@ -32,9 +32,9 @@ _lent: set[str] = set()
 
 def find_binaries() -> Path | None:
     """The folder of the newest server that is installed."""
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"), key=lambda p: p.parts[4])
+    programs = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"), key=lambda p: p.parts[4])
     named = shutil.which("postgres")
-    every = [each.parent for each in found] + ([Path(named).parent] if named else [])
+    every = [program.parent for program in programs] + ([Path(named).parent] if named else [])
     return every[-1] if every else None
 
 
@@ -67,11 +67,11 @@ class Server(servers.Server):
         ]
         program = [str(binaries / "postgres"), "-D", str(folder / "data")]
         super().__init__(
-            [*program, *(word for each in options for word in ("-c", each))],
+            [*program, *(word for option in options for word in ("-c", option))],
             "database system is ready to accept connections",
             url=self.url_of(),
             user=_server_user(),
-            end=signal.SIGINT,  # "fast": waits for nobody to go
+            end=signal.SIGINT,  # "fast" mode: disconnects clients
         )
         self.start()
         with self.as_superuser() as connection:
@@ -125,10 +125,10 @@ def _init(binaries: Path, folder: Path) -> None:
 
 
 def _server_user() -> str | None:
-    """PostgreSQL does not run as root. None: as who runs the tests."""
+    """The user for PostgreSQL, which does not run as root; None: the current user."""
     if os.getuid():
         return None
-    names = {each.pw_name for each in pwd.getpwall()}
+    names = {user.pw_name for user in pwd.getpwall()}
     return "postgres" if "postgres" in names else "nobody"
 
 
@@ -144,11 +144,11 @@ def server() -> Server:
     """The server of this run."""
     need_postgres()
     folder = Path(tempfile.mkdtemp(prefix="fairlead-postgres-"))
-    found = Server(folder)
-    os.environ[ADDRESS] = found.url
+    server = Server(folder)
+    os.environ[ADDRESS] = server.url
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    atexit.register(found.kill)
-    return found
+    atexit.register(server.kill)
+    return server
 
 
 def url_for(folder: Path) -> str:
@@ -186,7 +186,7 @@ def _empty(connection: psycopg.Connection, schema: str) -> None:
         if row[0] not in ("fairlead", "history")
     ]
     if tables:
-        names = ", ".join(f"{schema}.{each}" for each in tables)
+        names = ", ".join(f"{schema}.{table}" for table in tables)
         connection.execute(
             f"DROP TABLE IF EXISTS {schema}.history;"  # of tests that record what happened
             f"TRUNCATE {names} RESTART IDENTITY;"

@@ -131,8 +131,8 @@ class PureQueue:
     def _end(self, document: int, now: float, actual: float) -> None:
         start = self._running.pop(document)
         charge, inner = (
-            None if each is None else (each.seconds, each.weight, each.to_tag)
-            for each in (start.charge, start.inner)
+            None if charged is None else (charged.seconds, charged.weight, charged.to_tag)
+            for charged in (start.charge, start.inner)
         )
         place = (start.customer, start.document.pipeline)
         self.queue.fold([Ended(now, *place, actual, start.payer, charge, inner)])
@@ -190,7 +190,7 @@ class PureQueue:
         clock = self.queue.clock
         if member.account is not None:
             clock = self.queue.members[member.account].inner_clock or clock
-        clock.bring(member.share, now)
+        clock.fade(member.share, now)
         return member.share.debt
 
     def place(self, account: str, customer: str | None = None) -> Place | None:
@@ -205,7 +205,7 @@ class PureQueue:
         return self.queue.member(self._customer(account))
 
     def next_opening(self, now: float) -> float | None:
-        waiting = {each.pipeline for each in self._documents if each.is_waiting}
+        waiting = {document.pipeline for document in self._documents if document.is_waiting}
         opens = [
             quota.opens_at(now)
             for name, quota in self.queue.state.quotas.items()

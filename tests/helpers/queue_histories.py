@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 
 from hypothesis import strategies as st
 
-from fairlead.policy.fair import FairClock, FairRule, Share
+from fairlead.policy.fair import FairClock, FairRule, FairShare
 from fairlead.policy.overdue_lane import OverdueLane
 from fairlead.policy.queue import PolicyName, Queue, QueueState, Start
 from fairlead.policy.queue_entry import Entry, Member, QueuedDocument
@@ -70,7 +70,7 @@ class Claim(NamedTuple):
 
 
 class End(NamedTuple):
-    """The work on a document is over; `how` says what becomes of the document."""
+    """The end of an attempt; `how` is the outcome for the document."""
 
     which: int
     how: str
@@ -246,7 +246,7 @@ class Backend(Protocol):
 
 
 class Started(NamedTuple):
-    """A start, as both backends must tell it."""
+    """A start in the form that both backends must return."""
 
     number: int
     customer: int
@@ -448,7 +448,7 @@ class PartlyLoaded:
         )
 
     def drop(self, document: QueuedDocument, now: float) -> None:
-        self._fold()  # the rows of the entry must not name a document that is no more
+        self._fold()  # the rows of the entry must not name a deleted document
         del self._documents[document.number]
         self._events.append(
             Dropped(now, document.customer, document.pipeline, 1, document.estimate)
@@ -550,7 +550,7 @@ class PartlyLoaded:
 
     def _member(self, queue: Queue, id_: int) -> Member:
         row = dict(self._members[id_])
-        share, clock = Share(*row.pop("share")), row.pop("clock")
+        share, clock = FairShare(*row.pop("share")), row.pop("clock")
         member = Member(id_, share=share, **row)
         if clock is not None:
             member.inner_clock = FairClock(queue.rule, clock, queue.clock.tickets)
@@ -578,12 +578,16 @@ class PartlyLoaded:
         The lane looks for the slot that came first, which any urgent or displaced one may hold.
         """
         waiting = self._waiting_in(entry)
-        by_age = sorted(waiting, key=lambda each: each.number)
+        by_age = sorted(waiting, key=lambda document: document.number)
         by_turn = sorted(
-            (each for each in waiting if not is_fair and (each.urgent or each.is_displaced)),
-            key=lambda each: each.turn,
+            (
+                document
+                for document in waiting
+                if not is_fair and (document.urgent or document.is_displaced)
+            ),
+            key=lambda document: document.turn,
         )
-        by_slot = sorted(waiting, key=lambda each: each.slot)[:depth]
+        by_slot = sorted(waiting, key=lambda document: document.slot)[:depth]
         last_slot = last_age = last_turn = None
         if len(waiting) > depth:
             last_slot, last_age = by_slot[-1].slot, NONE_BY_AGE
@@ -597,13 +601,13 @@ class PartlyLoaded:
             by_turn = by_turn[:depth]
             last_turn = by_turn[-1].turn
         entry.has_ahead = bool(by_turn) or (is_fair and entry.has_ahead)
-        documents = {each.number: each for each in (*by_slot, *by_age, *by_turn)}
+        documents = {document.number: document for document in (*by_slot, *by_age, *by_turn)}
         entry.load(documents.values(), last_slot, last_age, last_turn)
 
     def _waiting_in(self, entry: Entry) -> list[QueuedDocument]:
         key = (entry.member.id, entry.pipeline)
         documents = self._documents.values()
-        return [each for each in documents if (each.customer, each.pipeline) == key]
+        return [document for document in documents if (document.customer, document.pipeline) == key]
 
     # --- saving ---
 
@@ -627,7 +631,7 @@ class PartlyLoaded:
             }  # fmt: skip
             for entry in member.entries.values():
                 if entry.is_oldest_stale and entry.waiting and not member.is_account:
-                    oldest = min(self._waiting_in(entry), key=lambda each: each.number)
+                    oldest = min(self._waiting_in(entry), key=lambda document: document.number)
                     entry.oldest = (oldest.number, oldest.submitted_at)
                     entry.is_oldest_stale = False
         for member in queue.changed:

@@ -44,10 +44,10 @@ class Engine(Protocol):
 
 @dataclass(frozen=True)
 class Event:
-    """One line of a trace: what somebody does at a time."""
+    """One line of a trace: an action at a time."""
 
     at: float
-    what: str
+    kind: str
     """submit, cancel, kill, pause, resume, cap, weight, account, reset or switch."""
     name: str = ""
     """The customer; for `weight` the account, for `switch` the policy."""
@@ -83,7 +83,7 @@ class Entry:
     """
 
     at: float
-    what: str
+    kind: str
     name: str = ""
     document: int = -1
     actual: float = 0.0
@@ -104,7 +104,7 @@ class Run:
 
     @property
     def starts(self) -> list[Entry]:
-        return [entry for entry in self.log if entry.what == "start"]
+        return [entry for entry in self.log if entry.kind == "start"]
 
     def first_start(self, document: int) -> Entry | None:
         return next((entry for entry in self.starts if entry.document == document), None)
@@ -160,8 +160,8 @@ class Driver:
         places = {account: self.engine.place(account) for account in accounts}
         return {account: place for account, place in places.items() if place is not None}
 
-    def note(self, at: float, what: str, **more: object) -> None:
-        self.run.log.append(Entry(at, what, **more))  # type: ignore[arg-type]
+    def note(self, at: float, kind: str, **more: object) -> None:
+        self.run.log.append(Entry(at, kind, **more))  # type: ignore[arg-type]
 
     def event_of(self, document: int) -> Event:
         return self.run.submissions[document].event
@@ -170,14 +170,14 @@ class Driver:
         event = self.event_of(document)
         del self.ends[document]
         attempt = self.attempts[document]
-        what = "end"
+        kind = "end"
         if attempt <= len(event.retries):
-            what = "failed"
+            kind = "failed"
             self.retries.append(now + event.retries[attempt - 1])
             self.engine.fail_attempt(document, now, event.seconds, self.retries[-1])
         else:
             self.engine.finish(document, now, event.seconds)
-        self.note(now, what, name=event.name, document=document, actual=event.seconds)
+        self.note(now, kind, name=event.name, document=document, actual=event.seconds)
 
     def retry(self, now: float) -> None:
         self.retries = [at for at in self.retries if at > now]
@@ -185,7 +185,7 @@ class Driver:
             self.note(now, "retried", name=self.event_of(document).name, document=document)
 
     def take(self, event: Event, now: float) -> None:
-        getattr(self, f"take_{event.what}")(event, now)
+        getattr(self, f"take_{event.kind}")(event, now)
 
     def take_submit(self, event: Event, now: float) -> None:
         self.accounts.setdefault(event.name, None)
@@ -276,17 +276,17 @@ def vector_trace(rows: list[dict[str, str]]) -> tuple[QueueSettings, int, list[E
     )
     events = []
     for row in rows:
-        at, what, name = float(row["at"]), row["what"], row["account"]
-        if what == "cancel":
-            events.append(Event(at, what, document=int(name)))
+        at, kind, name = float(row["at"]), row["what"], row["account"]
+        if kind == "cancel":
+            events.append(Event(at, kind, document=int(name)))
             continue
-        if what == "submit":
+        if kind == "submit":
             cap = int(row["cap"]) if row["cap"] else None
             events.append(Event(at, "weight", name, weight=float(row["weight"])))
             events.append(Event(at, "cap", name, cap=cap))
             seconds, estimate = float(row["seconds"]), float(row["estimate"])
             urgent = row["urgent"] == "1"
-            events.append(Event(at, what, name, seconds=seconds, estimate=estimate, urgent=urgent))
+            events.append(Event(at, kind, name, seconds=seconds, estimate=estimate, urgent=urgent))
             continue
-        events.append(Event(at, what, name))
+        events.append(Event(at, kind, name))
     return settings, int(first["workers"]), events

@@ -26,7 +26,7 @@ from fairlead.storage.sql.queue_rows import LoadedQueue
 from fairlead.storage.sql.transaction import Transaction
 
 PROCESSES = 16
-"""At most so many processes have a time of their own."""
+"""The most processes with a clock of their own."""
 TOLERANCE = 1e-6
 AT_ONCE = 500
 """Delayed documents that one claim moves."""
@@ -259,7 +259,7 @@ class ReplayModel(QueueModel):
         self.documents = Documents()
 
     def bring_to(self, customer: Customer, now: float) -> None:
-        """Debts are brought only to the times at which they are used, as the rule says.
+        """Debts fade only to the times at which they are used, as in the rule.
 
         Times of transactions that ran at once may go back, and then it makes a difference.
         """
@@ -271,7 +271,7 @@ class ReplayModel(QueueModel):
         super().enter_or_leave_records(records, now)
 
     def take_in(self, stored: StoredDocument, now: float) -> None:
-        """As `submit`, with what the store says of the document."""
+        """As `submit`, with the document that the store returned."""
         sender = self.customer(str(stored.customer))
         self.documents.add(
             Document(
@@ -324,7 +324,7 @@ class ReplayModel(QueueModel):
 
 
 class Operation(NamedTuple):
-    """One thing that a row of `queue_events` says, with the documents that it is about."""
+    """One event of a row of `queue_events`, with its documents."""
 
     kind: str
     at: float
@@ -351,8 +351,8 @@ class Replay:
         self.claims = self.starts = self.lane_starts = self.checks = 0
         self.kinds: dict[str, int] = defaultdict(int)
 
-    def differs(self, where: object, what: str) -> None:
-        self.differences.append(f"{where}: {what}")
+    def differs(self, where: object, difference: str) -> None:
+        self.differences.append(f"{where}: {difference}")
 
     def run(self) -> None:
         folded: list[int] = []
@@ -425,17 +425,17 @@ class Replay:
                 self.differs(version, f"{start} was charged")
             return
         charges = self.model.documents[start.document].charges
-        expected = [(each.amount, each.weight, each.charged == "tag") for each in charges]
-        found = [(start.charge, start.weight, bool(start.to_tag))]
+        expected = [(charge.amount, charge.weight, charge.charged == "tag") for charge in charges]
+        actual = [(start.charge, start.weight, bool(start.to_tag))]
         if start.inner_charge is not None:
-            found.append((start.inner_charge, 1.0, bool(start.inner_to_tag)))
-        if found != expected:
-            self.differs(version, f"{start} charged {found} and not {expected}")
+            actual.append((start.inner_charge, 1.0, bool(start.inner_to_tag)))
+        if actual != expected:
+            self.differs(version, f"{start} charged {actual} and not {expected}")
         if str(start.payer) != self.model.account_of(self.model.customer(chosen.customer)):
             self.differs(version, f"{start} is paid by {start.payer}")
 
     def check_caps(self, version: int) -> None:
-        """By the states of the documents alone, whatever the model lets start."""
+        """Check the caps by the states of documents only, without the model's choices."""
         for name, customer in self.model.customers.items():
             states = [document.state for document in self.model.documents.of(name)]
             running, before = states.count("processing"), self.running.get(name, 0)
@@ -478,7 +478,7 @@ class Replay:
                 yield Operation("submitted", at, name, tuple(submitted.pop(customer)), values)
             elif tag == "arrived" and ended is not None and ended.kind in ("released", "rescued"):
                 assert values[7][0] == ended.document, (values, ended)
-                ended = None  # the end of the attempt said so
+                ended = None  # the end of the attempt has the event
             else:
                 ended = public.pop(0)
                 assert ended.document is not None
@@ -496,7 +496,7 @@ class Replay:
         ]
 
     def apply(self, model: ReplayModel, operation: Operation, where: object) -> None:
-        """Tell the model what happened; `where` None: it is a copy, which checks nothing."""
+        """Apply events to the model; `where` None: a copy, without checks."""
         if where is not None:
             self.kinds[operation.kind] += 1
         kind, at, name, documents, _, _ = operation
@@ -540,13 +540,13 @@ class Replay:
     def submit(self, model: ReplayModel, operation: Operation, where: object) -> None:
         stored = [self.history.documents[number] for number in operation.documents]
         name, at = operation.customer, operation.at
-        for each in stored:
+        for document in stored:
             if model.policy == "classic" and where is not None:
                 count = model.count_next(name, at)
-                self.check_count(each, count, where)
-            model.take_in(each, at)
+                self.check_count(document, count, where)
+            model.take_in(document, at)
         arrived = operation.event[4:6]
-        expected = (len(stored), sum(each.estimate for each in stored))
+        expected = (len(stored), sum(document.estimate for document in stored))
         if where is not None and not close(arrived, expected):
             self.differs(where, f"{arrived} arrived and not {expected}")
 
@@ -647,8 +647,8 @@ class Replay:
             self.differs(record, f"{member}, a debt of {debt} and not of {own} at {at}")
         places = {
             place[:2]
-            for (each, _), place in self.history.places.items()
-            if each == id_ and place is not None
+            for (member, _), place in self.history.places.items()
+            if member == id_ and place is not None
         }
         place = record.place
         if len(places) != (place is not None) or (
@@ -664,10 +664,10 @@ class OutOfStep(Exception):
 ENDS = ("done", "failed", "requeued", "released", "rescued", "cancelled", "retried")
 
 
-def close(found: Iterable[float], expected: Iterable[float]) -> bool:
+def close(actual: Iterable[float], expected: Iterable[float]) -> bool:
     return all(
         math.isclose(one, other, rel_tol=1e-9, abs_tol=TOLERANCE)
-        for one, other in zip(found, expected, strict=True)
+        for one, other in zip(actual, expected, strict=True)
     )
 
 

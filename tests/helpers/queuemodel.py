@@ -515,7 +515,7 @@ class QueueModel:
             self.credit = self.credit - full if lane else min(full, self.credit + 1)
 
     def owner(self, customer: Customer) -> str:
-        """Who is overdue: the customer under classic, the account under fair."""
+        """The name that can be overdue: the customer under classic, the account under fair."""
         return customer.name if self.policy == "classic" else self.account_of(customer)
 
     def most_overdue(self, candidates: list[Document], now: float) -> str | None:

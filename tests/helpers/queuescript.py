@@ -1,4 +1,4 @@
-"""Scripts by lot that the model and the product's queue both play, and what they then show."""
+"""Random scripts that the model and the product's queue both play, and their results."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Step(NamedTuple):
     """One thing that happens at `now`; `pick` decides between equals, such as what runs."""
 
     now: float
-    what: str
+    kind: str
     name: str
     pick: int
     value: Any = None
@@ -52,18 +52,18 @@ def script_by_lot(seed: int, policy: str, length: int = 120) -> Script:
         steps.append(Step(now, "account", "a", 0, SHARED))
     for _ in range(length):
         now += lot.choice([0.0, 0.0, 1.0, 3.0, 8.0])
-        what = lot.choice(["submit"] * 10 + ["claim"] * 8 + ["end"] * 6 + list(OTHERS))
+        kind = lot.choice(["submit"] * 10 + ["claim"] * 8 + ["end"] * 6 + list(OTHERS))
         name = lot.choice(NAMES)
-        if has_account and what == "weight":
+        if has_account and kind == "weight":
             name = SHARED
-        if what == "account" and (name == "a" or not has_account):
+        if kind == "account" and (name == "a" or not has_account):
             continue
-        steps.append(Step(now, what, name, lot.randrange(1000), _value(lot, what)))
+        steps.append(Step(now, kind, name, lot.randrange(1000), _value(lot, kind)))
     steps += [Step(now + 60.0 * turn, "drain", "a", 0) for turn in range(1, 12)]
     return Script(settings, steps)
 
 
-def _value(lot: random.Random, what: str) -> Any:
+def _value(lot: random.Random, kind: str) -> Any:
     values = {
         "submit": (lot.choice([0.0, 1.0, 6.0, 20.0]), lot.random() < 0.2, lot.random() < 0.3),
         "claim": lot.choice([None, None, None, ["default"], ["slow"], ["default", "slow"]]),
@@ -72,14 +72,14 @@ def _value(lot: random.Random, what: str) -> Any:
         "weight": lot.choice([0.5, 1.0, 3.0]),
         "account": lot.choice([None, SHARED, SHARED]),
     }
-    return values.get(what)
+    return values.get(kind)
 
 
 def play(engine: Any, script: Script) -> list[Any]:
     """Counts of submissions and starts of claims, in order."""
     player = _Player(engine)
     for step in script.steps:
-        getattr(player, step.what, player.set)(step)
+        getattr(player, step.kind, player.set)(step)
     return player.shown
 
 
@@ -128,7 +128,7 @@ class _Player:
         if self._documents:
             document = step.pick % self._documents
             self._engine.cancel(document, step.now, 1.0)
-            self._running = [each for each in self._running if each != document]
+            self._running = [other for other in self._running if other != document]
 
     def drain(self, step: Step) -> None:
         """End all that runs, and claim until nothing may start."""
@@ -140,7 +140,7 @@ class _Player:
             pass
 
     def set(self, step: Step) -> None:
-        match step.what:
+        match step.kind:
             case "cap":
                 self._engine.set_cap(step.name, step.value, step.now)
             case "weight":
@@ -148,7 +148,7 @@ class _Player:
             case "account":
                 self._engine.set_account(step.name, step.value, step.now)
             case _:
-                getattr(self._engine, step.what)(step.name, step.now)
+                getattr(self._engine, step.kind)(step.name, step.now)
 
 
 def expected(script: Script) -> list[Any]:

@@ -37,7 +37,7 @@ SHARED = CUSTOMERS[:3]
 """They share an account."""
 PENDING_CAP = 40
 MOST_WAITING = 40
-"""A process claims instead of submitting where it has submitted so many more than it claimed."""
+"""A process claims instead of submitting once this many of its documents are unclaimed."""
 PIPELINES = {
     "default": PipelineSettings(max_running=24),
     "slow": PipelineSettings(max_running=4, limit=60.0),

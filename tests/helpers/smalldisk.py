@@ -60,7 +60,7 @@ class Disk:
         finally:
             store.close()
 
-    def kept(self) -> list[str]:
+    def stored_files(self) -> list[str]:
         return sorted(path.name for path in (self.folder / "files").rglob("*") if path.is_file())
 
 
@@ -80,11 +80,13 @@ def check_intact(
     documents = store.documents(limit=100_000)
     assert store.problems() == []
     assert len(documents) == accepted, (len(documents), accepted)
-    assert sorted(each.count for each in documents) == [*range(1 - accepted, 1)]
-    assert disk.kept() == (sorted(each.id for each in documents) if pages == LONG else [])
-    for each in documents:
-        kept = store.original(each.id)
-        assert (files.read(each.id, each.sha256) if kept is None else kept) == pages
+    assert sorted(document.count for document in documents) == [*range(1 - accepted, 1)]
+    assert disk.stored_files() == (
+        sorted(document.id for document in documents) if pages == LONG else []
+    )
+    for document in documents:
+        content = store.original(document.id)
+        assert (files.read(document.id, document.sha256) if content is None else content) == pages
 
 
 def files_fill_the_disk(disk: Disk) -> None:
@@ -133,7 +135,7 @@ def rows_fill_the_disk(disk: Disk) -> None:
 
 
 def check_rows(store: SqliteStore, accepted: int) -> None:
-    counts = sorted(each.count for each in store.documents(limit=100_000))
+    counts = sorted(document.count for document in store.documents(limit=100_000))
     assert counts == [*range(1 - accepted, 1)]
     assert store.customer("acme").waiting == accepted
     assert store.last_event() == accepted + 1
@@ -205,7 +207,7 @@ def the_server_outlives_a_read_only_disk(disk: Disk) -> None:
         sys.exit(SKIPPED)
     with served_by(PROGRAM, data, "--workers", "1") as server:
         client = server.customer("acme")
-        short, long = (upload(client, each).json()["id"] for each in (SHORT, LONG))
+        short, long = (upload(client, pages).json()["id"] for pages in (SHORT, LONG))
         for id_ in (short, long):
             assert client.get(f"/v1/documents/{id_}?wait=60").json()["state"] == "done"
         for _ in range(100):  # the workers have something to do
@@ -220,7 +222,7 @@ def the_server_outlives_a_read_only_disk(disk: Disk) -> None:
         assert client.get(f"/v1/documents/{long}/file").content == LONG
         assert client.get(f"/v1/documents/{short}/text").text.startswith("a page")
         listed = client.get("/v1/documents?state=waiting").json()["documents"]
-        assert all(each["attempts"] <= 1 for each in listed), listed
+        assert all(document["attempts"] <= 1 for document in listed), listed
         assert server.operator.get("/livez").status_code == 200
         assert server.process.poll() is None
 
@@ -231,7 +233,7 @@ def the_server_starts_on_a_full_disk(disk: Disk) -> None:
     with served_by(PROGRAM, disk.folder, "--workers", "1") as server:
         key = server.key("acme")
         client = server.client(key)
-        short, long = (upload(client, each).json()["id"] for each in (SHORT, LONG))
+        short, long = (upload(client, pages).json()["id"] for pages in (SHORT, LONG))
         for id_ in (short, long):
             assert client.get(f"/v1/documents/{id_}?wait=60").json()["state"] == "done"
         wait_for_the_reserve(disk)
@@ -302,8 +304,8 @@ def a_full_disk_works_again(disk: Disk, rounds: int = 2, size: str = "24m") -> N
                 sources = [content] * number
                 until_full(
                     lambda: ids.extend(  # noqa: B023 (called at once)
-                        each.id
-                        for each in fairlead.submit_many("acme", sources)  # noqa: B023
+                        document.id
+                        for document in fairlead.submit_many("acme", sources)  # noqa: B023
                     )
                 )
             accepted.append(len(ids))
@@ -333,9 +335,9 @@ def fill_to_the_last_byte(disk: Disk) -> None:
 
 
 def fill_up_to(disk: Disk, *, room: int) -> None:
-    """Leave so many bytes."""
-    found = os.statvfs(disk.folder)
-    disk.ballast.write_bytes(b"\1" * (found.f_bavail * found.f_frsize - room))
+    """Leave this number of bytes free."""
+    stat = os.statvfs(disk.folder)
+    disk.ballast.write_bytes(b"\1" * (stat.f_bavail * stat.f_frsize - room))
 
 
 def submit_to(disk: Disk) -> None:
@@ -352,8 +354,8 @@ def must_be_read_only(action: Callable[[], object]) -> None:
 
 
 SCENARIOS = {
-    each.__name__: each
-    for each in (
+    scenario.__name__: scenario
+    for scenario in (
         files_fill_the_disk,
         short_documents_fill_the_disk,
         rows_fill_the_disk,
@@ -368,9 +370,11 @@ SCENARIOS = {
     )
 }
 
-SUPERUSER_SCENARIOS = {each.__name__: each for each in (the_server_outlives_a_read_only_disk,)}
+SUPERUSER_SCENARIOS = {
+    scenario.__name__: scenario for scenario in (the_server_outlives_a_read_only_disk,)
+}
 """They mount a disk in a file, which no namespace of a user's own permits."""
-LONG_SCENARIOS = {each.__name__: each for each in (a_full_disk_works_again_ten_times,)}
+LONG_SCENARIOS = {scenario.__name__: scenario for scenario in (a_full_disk_works_again_ten_times,)}
 
 if __name__ == "__main__":
     (SCENARIOS | SUPERUSER_SCENARIOS | LONG_SCENARIOS)[sys.argv[1]](Disk(Path(sys.argv[2])))

@@ -44,8 +44,8 @@ class StoreEngine:
         self._seed_costs(estimates)
 
     def _seed_costs(self, estimates: Sequence[float]) -> None:
-        """Each document has a shape of its own, of which so much was learned before."""
-        rows = [(str(number), "bytes", 0, 1, each) for number, each in enumerate(estimates)]
+        """Each document has its own shape, with these learned costs."""
+        rows = [(str(number), "bytes", 0, 1, estimate) for number, estimate in enumerate(estimates)]
 
         def seed(connection: Connection) -> None:
             connection.executemany(sql("save_cost"), rows)
@@ -155,11 +155,11 @@ class StoreEngine:
             member = connection.execute(sql("customer_id"), (account,)).get
             queue = load_folded(connection, self.rules(), {member}).queue
         share = queue.member(member).share
-        queue.clock.bring(share, now)
+        queue.clock.fade(share, now)
         return share.debt
 
     def place(self, account: str, customer: str | None = None) -> Place | None:
-        """Nobody asks for it."""
+        """Not used."""
 
     def next_opening(self, now: float) -> float | None:
         """There are no quotas."""

@@ -29,7 +29,7 @@ _numbers = count(1)
 
 
 class Clock:
-    """A clock that stands still until it is told to go on."""
+    """A clock that stands still until a test advances it."""
 
     def __init__(self, now: float = 1_000_000.0) -> None:
         self.now = now
@@ -98,7 +98,7 @@ def house(factory: StoreFactory, rules: Rules | None = None) -> Iterator[House]:
 
 @contextmanager
 def fast_folder() -> Iterator[Path]:
-    """A folder in memory where there is one: these tests ask for order, not for durability."""
+    """A folder in memory, if possible: these tests need order, not durability."""
     memory = Path("/dev/shm")
     folder = Path(tempfile.mkdtemp(dir=memory if memory.is_dir() else None))
     try:
@@ -108,7 +108,7 @@ def fast_folder() -> Iterator[Path]:
 
 
 def new_document(*, urgent: bool = False, content: bytes | None = None) -> NewDocument:
-    """A document whose bytes are said to be a file, or a short one with its content."""
+    """A document with a claimed size of a file, or a short one with its content."""
     number, size = next(_numbers), 10 if content is None else len(content)
     new = NewDocument(f"{number:026d}", f"{number}.txt", size, f"{number:064x}", urgent)
     return new._replace(content=content)
@@ -124,7 +124,7 @@ def submission(
 def submit(
     store: Store, customer: str, number: int = 1, *, urgent: bool = False, **others: Any
 ) -> list[Document]:
-    """Submit so many documents together."""
+    """Submit this number of documents together."""
     return store.submit(submission(customer, number, urgent=urgent, **others))
 
 
@@ -156,7 +156,7 @@ def customers_of(claims: list[Claim]) -> list[str]:
 
 
 def let_go_first(store: Any, monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
-    """Let another act once, after the store was asked to write and before it begins to."""
+    """Let another thread act once, after the call of a write and before its transaction."""
     name = "_begin" if hasattr(store._writer, "_begin") else "_run_once"
     begin = getattr(store._writer, name)
 
@@ -176,9 +176,9 @@ def busy_day(store: Store, clock: Clock) -> None:
     for outcome in (DONE, DAMAGED, CRASHED):
         store.finish(must_claim(store), outcome)
     store.release([must_claim(store)])
-    held = must_claim(store)
-    store.renew([held])
-    store.lost([held])
+    claim = must_claim(store)
+    store.renew([claim])
+    store.lost([claim])
     clock.advance(LEASE + 6)
     for _ in range(4):  # a rescue, a retry, and the lane
         must_claim(store)

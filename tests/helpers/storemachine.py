@@ -97,7 +97,7 @@ class StoreMachine(RuleBasedStateMachine):
     def now(self) -> float:
         return self.house.clock.now
 
-    # --- what may happen ---
+    # --- actions ---
 
     @rule(
         customer=customers,
@@ -119,7 +119,7 @@ class StoreMachine(RuleBasedStateMachine):
             assert not expected
         else:
             assert expected
-            assert [each.id for each in accepted] == [each.id for each in new]
+            assert [document.id for document in accepted] == [document.id for document in new]
             for one in accepted:
                 self.model.add(
                     *(customer, one.id, one.estimate, self.now),
@@ -143,7 +143,7 @@ class StoreMachine(RuleBasedStateMachine):
         last = self.store.last_event()
         room = Room([worker] * free, [worker] * ahead, served)
         claims, _ = self.store.claim_rooms([room])
-        told = [each for each in self.store.events(after=last) if each.kind == "claimed"]
+        claimed = [event for event in self.store.events(after=last) if event.kind == "claimed"]
         self.model.bring_back(self.now)
         expected = []
         for ready in [False] * free + [True] * ahead:
@@ -151,12 +151,13 @@ class StoreMachine(RuleBasedStateMachine):
             if claim is None:
                 break
             expected.append((claim.id, claim.is_suspect, claim.lane))
-        lanes = {each.document: each.data.get("lane", False) for each in told}
-        assert [(each.id, each.suspect, lanes[each.id]) for each in claims] == expected
-        assert not {each.fence for each in claims} & {each.fence for each in self.claims}
-        for each in claims:
-            self.model.hold(each.id, each.fence, self.now)
-            assert interim_of(each) == self.model.history(self.model.document(each.id)).interim
+        lanes = {event.document: event.data.get("lane", False) for event in claimed}
+        assert [(claim.id, claim.suspect, lanes[claim.id]) for claim in claims] == expected
+        assert not {claim.fence for claim in claims} & {claim.fence for claim in self.claims}
+        for claimed_one in claims:
+            self.model.hold(claimed_one.id, claimed_one.fence, self.now)
+            history = self.model.history(self.model.document(claimed_one.id))
+            assert interim_of(claimed_one) == history.interim
         self.claims += claims
 
     @rule(times=st.integers(1, 4))
@@ -194,7 +195,7 @@ class StoreMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.claims)
     @rule(back=recent, fails=st.booleans())
     def try_a_step_again(self, back: int, fails: bool) -> None:
-        """A step failed, or asked to be called again later."""
+        """A step failed, or is to be called again later."""
         claim = self.recent_claim(back)
         before = self.model.history(self.model.document(claim.id)).interim or Interim(STEPS, 1)
         attempts, settled = before.attempts + fails, before.settled + 1
@@ -282,45 +283,61 @@ class StoreMachine(RuleBasedStateMachine):
     def recent_claim(self, back: int) -> Claim:
         return self.claims[-1 - back % len(self.claims)]
 
-    def decide(self, what: str, back: int) -> None:
-        self.decide_on(what, self.model.histories[-1 - back % len(self.model.histories)].id)
+    def decide(self, action: str, back: int) -> None:
+        self.decide_on(action, self.model.histories[-1 - back % len(self.model.histories)].id)
 
-    def decide_on(self, what: str, id_: str) -> None:
-        expected = getattr(self.model, f"{what}_document")(id_, self.now)
+    def decide_on(self, action: str, id_: str) -> None:
+        expected = getattr(self.model, f"{action}_document")(id_, self.now)
         try:
-            getattr(self.store, what)(id_)
+            getattr(self.store, action)(id_)
         except (InvalidTransition, PendingCapReached):
             assert not expected
         else:
             assert expected
 
-    # --- what must hold after each step ---
+    # --- invariants after each step ---
 
     @invariant()
     def documents_agree(self) -> None:
         stored = [
             (
-                *(each.id, each.customer, each.urgent, each.state.value, each.count),
-                *(each.priority, each.attempts, self.store.stored_document(each.id).retry_at),
-                *(each.error, each.submitted_at, each.pipeline, each.step),
+                *(
+                    document.id,
+                    document.customer,
+                    document.urgent,
+                    document.state.value,
+                    document.count,
+                ),
+                *(
+                    document.priority,
+                    document.attempts,
+                    self.store.stored_document(document.id).retry_at,
+                ),
+                *(document.error, document.submitted_at, document.pipeline, document.step),
             )
-            for each in self.store.documents(limit=10_000)
+            for document in self.store.documents(limit=10_000)
         ]
         model = self.model
         assert stored[::-1] == [
             (
-                *(history.id, each.customer.name, each.urgent, model.state_of(each), each.count),
-                *(each.priority, history.attempts, model.retry_at(each), history.error),
-                *(each.submitted_at, each.pipeline, model.step_of(each)),
+                *(
+                    history.id,
+                    document.customer.name,
+                    document.urgent,
+                    model.state_of(document),
+                    document.count,
+                ),
+                *(document.priority, history.attempts, model.retry_at(document), history.error),
+                *(document.submitted_at, document.pipeline, model.step_of(document)),
             )
-            for each, history in zip(model.documents, model.histories, strict=True)
+            for document, history in zip(model.documents, model.histories, strict=True)
         ]
 
     @invariant()
     def customers_agree(self) -> None:
         stored = {
-            each.name: (each.waiting, each.processing, self.count_of(each))
-            for each in self.store.customers()
+            customer.name: (customer.waiting, customer.processing, self.count_of(customer))
+            for customer in self.store.customers()
         }
         assert stored == {
             name: (
@@ -345,7 +362,7 @@ class StoreMachine(RuleBasedStateMachine):
     @invariant()
     def the_whole_agrees(self) -> None:
         totals = self.store.totals()
-        states = [self.model.state_of(each) for each in self.model.documents]
+        states = [self.model.state_of(document) for document in self.model.documents]
         assert totals == (
             *(states.count("waiting"), states.count("processing"), len(self.model.customers)),
         )
@@ -355,7 +372,9 @@ class StoreMachine(RuleBasedStateMachine):
     @invariant()
     def held_claims_agree(self) -> None:
         lost = set(self.store.lost(self.claims))
-        assert lost == {each for each in self.claims if not self.model.held(each.id, each.fence)}
+        assert lost == {
+            claim for claim in self.claims if not self.model.held(claim.id, claim.fence)
+        }
 
 
 def interim_of(claim: Claim) -> Interim | None:

@@ -92,7 +92,7 @@ class Model(QueueModel):
         return replace(own, weight=self.weights.get(account, 1.0))
 
     def set_customer(self, name: str, changes: dict[str, Any], now: float) -> None:
-        """Who joins an account and names no weight takes the account's."""
+        """A customer that joins an account without a weight takes the account's weight."""
         before = self.settings_of(name)
         after = replace(before, **changes)
         account = after.account
@@ -317,7 +317,7 @@ class Model(QueueModel):
         return document.retry_at if document.state == "delayed" else None
 
     def is_idle(self) -> bool:
-        """Whether nothing runs, and nothing would without somebody's help."""
+        """Whether nothing runs, and nothing will run without an operator."""
         return not any(
             one.state == "processing"
             or (one.state in ("waiting", "delayed") and not one.customer.paused)

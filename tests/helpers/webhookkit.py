@@ -55,8 +55,8 @@ class Receiver:
                 connection, _ = self._socket.accept()
                 threads.append(Thread(target=self._serve, args=(connection,), daemon=True))
                 threads[-1].start()
-        for each in threads:
-            each.join()
+        for thread in threads:
+            thread.join()
 
     def _serve(self, connection: socket.socket) -> None:
         with connection, suppress(OSError):

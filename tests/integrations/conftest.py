@@ -67,7 +67,7 @@ def make_kit(
     broker_url: str, redis_server: servers.Server, unique: str, tmp_path: Path
 ) -> Iterator[KitFactory]:
     """Makes the application of a test, with settings for FairPriorities and for Celery."""
-    made: list[Kit] = []
+    kits: list[Kit] = []
 
     def make(
         *,
@@ -78,11 +78,11 @@ def make_kit(
     ) -> Kit:
         fair = {name: settings.pop(name) for name in FAIR if name in settings}
         kit = Kit(broker, counters or redis_server.url, redis_server.url, queue, fair, **settings)
-        made.append(kit)
+        kits.append(kit)
         return kit
 
     yield make
-    for kit in made:
+    for kit in kits:
         kit.close()
 
 

@@ -24,13 +24,13 @@ def example(tmp_path: Path) -> Path:
     """A folder with the files of the page, and nothing else."""
     for name, text in FILE.findall(PAGE.read_text("utf-8")):
         (tmp_path / name).write_text(text, "utf-8")
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["send.py", "tasks.py"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["send.py", "tasks.py"]
     return tmp_path
 
 
 @pytest.fixture
 def empty_redis() -> Iterator[servers.Server]:
-    """A Redis that nobody else uses: the example's queue has Celery's own name."""
+    """A Redis for this test only: the example's queue has Celery's default name."""
     with servers.redis() as server:
         yield server
 
@@ -48,8 +48,8 @@ def test_the_example_is_received_in_the_order_that_the_page_shows(
     command = [str(binaries / "celery"), "-A", "tasks", "worker", "--concurrency", "1"]
     with run(command, environment, example) as (_, output):
         assert output.wait_until(lambda lines: len(SHOWN.findall("".join(lines))) == TASKS)
-        found = SHOWN.findall(output.text())
+        printed = SHOWN.findall(output.text())
     shown = SHOWN.findall(PAGE.read_text("utf-8").partition("```console")[2])
     assert len(shown) == 11
-    assert found[: len(shown)] == shown
-    assert found[len(shown) :] == [f"big/{number}.pdf" for number in range(7, 31)]
+    assert printed[: len(shown)] == shown
+    assert printed[len(shown) :] == [f"big/{number}.pdf" for number in range(7, 31)]

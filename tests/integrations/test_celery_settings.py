@@ -1,4 +1,4 @@
-"""What FairPriorities sets in an application, and what it says about what stands in the way."""
+"""The settings that FairPriorities applies to an application, and the obstacles it reports."""
 
 from __future__ import annotations
 
@@ -156,8 +156,8 @@ def test_only_an_application_will_do() -> None:
 def old_queue(rabbitmq_server: servers.Server, unique: str) -> str:
     """A queue that was on RabbitMQ before anybody thought of priorities."""
     with Connection(rabbitmq_server.url) as connection:
-        made: Any = Queue(unique, Exchange(unique), unique)
-        made(connection.default_channel).declare()
+        queue: Any = Queue(unique, Exchange(unique), unique)
+        queue(connection.default_channel).declare()
     return unique
 
 

@@ -60,7 +60,7 @@ def test_golden_vectors(counters: CounterStore, case: str) -> None:
 def test_random_histories_end_as_the_rule_says(
     counters: CounterStore, times: list[int], interval: int
 ) -> None:
-    """The rule is asked in microseconds, which are whole, so that no rounding differs."""
+    """The rule gets whole microseconds, so that no rounding differs."""
     customer, policy = next(_customers), ClassicPolicy(interval)
     counter: Counter | None = None
     for now in times:

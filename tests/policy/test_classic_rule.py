@@ -28,7 +28,7 @@ def run(policy: ClassicPolicy | FifoPolicy, moments: list[float]) -> list[Check]
 
 def table(count: int) -> int:
     """MISSION's table by the counts that each priority holds; all further down have 9."""
-    held = {
+    priorities = {
         0: 1, -1: 1, -2: 1,
         -3: 2, -4: 2,
         -5: 3, -6: 3,
@@ -38,7 +38,7 @@ def table(count: int) -> int:
         -13: 7, -14: 7,
         -15: 8, -16: 8, -17: 8, -18: 8, -19: 8, -20: 8,
     }  # fmt: skip
-    return held.get(count, 9)
+    return priorities.get(count, 9)
 
 
 def idle_counts(moments: list[float], interval: float) -> list[int]:

@@ -13,7 +13,7 @@ from fairlead.model.explanations import CustomerAhead, Explanation, QueuePlace
 from fairlead.model.json import from_json
 from fairlead.model.states import State
 from fairlead.policy.classic import ClassicPolicy
-from fairlead.policy.explain import PHRASES, WORDS, explain, spoken, words
+from fairlead.policy.explain import PHRASES, WORDS, explain, with_words, words
 from fairlead.policy.fair import FairRule
 from fairlead.policy.forecast import FinishedDocument, Flow, RecentArrival, RunningDocument
 from fairlead.policy.overdue_lane import OverdueLane
@@ -94,7 +94,7 @@ def test_within_the_allowance_those_who_have_had_less_go_first() -> None:
 
 
 @pytest.mark.parametrize(
-    ("had", "before", "said"),
+    ("had", "before", "sentence"),
     [
         (6.0, 1, "1 document's worth of work lately; 1 customer has had less or waited longer"),
         (6.0, 0, "has had 1 document's worth of work lately; none that waits has had less"),
@@ -102,8 +102,8 @@ def test_within_the_allowance_those_who_have_had_less_go_first() -> None:
         (0.0, 0, "less than one document's worth of work lately; none that waits has had less"),
     ],
 )
-def test_how_much_one_has_had(had: float, before: int, said: str) -> None:
-    assert said in fair(stands(had, accounts_before=before))[3]
+def test_how_much_one_has_had(had: float, before: int, sentence: str) -> None:
+    assert sentence in fair(stands(had, accounts_before=before))[3]
 
 
 def test_beyond_the_allowance_it_shares_with_the_others_there() -> None:
@@ -123,56 +123,56 @@ def test_beyond_the_allowance_it_shares_with_the_others_there() -> None:
 def test_what_was_not_counted_one_by_one_is_told_as_about() -> None:
     place = QueuePlace(1, 12_000, 40, 72_000.0, is_estimate=True)
     standing = stands(260.0, is_beyond=True, accounts_beyond=2)
-    said = fair(standing, place)
-    assert said[1] == (
+    sentences = fair(standing, place)
+    assert sentences[1] == (
         "before it, about: 1 document of the same customer, 12,000 documents of others "
         "(40 customers)"
     )
-    assert said[3] == "beyond its allowance its customer shares equally with 2 other customers"
+    assert sentences[3] == "beyond its allowance its customer shares equally with 2 other customers"
     shown = fair_explanation(customer(standing), place).ahead
     assert shown is not None
     assert shown.is_estimate
 
 
 def test_inside_a_shared_account_the_account_is_named() -> None:
-    said = fair(stands(12.0, accounts_before=1), own=CustomerSettings(account="group"))
-    assert said[3].startswith("its customer shares the account group: ")
+    sentences = fair(stands(12.0, accounts_before=1), own=CustomerSettings(account="group"))
+    assert sentences[3].startswith("its customer shares the account group: ")
 
 
 def test_who_has_had_nothing_and_waits_for_nothing_starts_over() -> None:
     record = customer(stands(), waiting=0, oldest_waiting_at=None)
     done = document(state=State.DONE)
-    found = explain(done, record, None, policy=FairRule(), lane=None, now=NOW)
-    assert [reason.code for reason in found.reasons] == [
+    explanation = explain(done, record, None, policy=FairRule(), lane=None, now=NOW)
+    assert [reason.code for reason in explanation.reasons] == [
         *("no-work-before", "done", "costs", "reset-due"),
     ]
 
 
 def test_the_count_is_told_in_documents_worth() -> None:
     record = customer(stands(12.0, count=-2))
-    found = explain(
+    explanation = explain(
         document(count=-9, priority=5, state=State.DONE),
         *(record, None),
         policy=FairRule(),
         lane=None,
         now=NOW,
     )
-    assert words(found.reasons[0]) == (
+    assert words(explanation.reasons[0]) == (
         "at its submission, its customer had 9 documents' worth of work done lately or waiting: "
         "count −9, priority 5"
     )
-    assert found.reasons[-1].code == "fades-later"
+    assert explanation.reasons[-1].code == "fades-later"
 
 
 def test_a_document_of_another_policy_is_told_by_its_count() -> None:
     record = customer(stands(12.0, count=-2))
     old = document(policy="classic/1", count=-9, priority=5, state=State.DONE)
-    found = explain(old, record, None, policy=FairRule(), lane=None, now=NOW)
-    assert words(found.reasons[0]) == "count −9 is below −8: priority 5"
+    explanation = explain(old, record, None, policy=FairRule(), lane=None, now=NOW)
+    assert words(explanation.reasons[0]) == "count −9 is below −8: priority 5"
 
 
 def test_classic_is_told_as_before() -> None:
-    found = explain(
+    explanation = explain(
         document(policy="classic/1", count=-9, priority=5, urgent=True),
         customer(),
         QueuePlace(1, 2, 1, 18.0, most=(CustomerAhead("brine", 2),)),
@@ -181,27 +181,28 @@ def test_classic_is_told_as_before() -> None:
         now=NOW,
         flow=FLOW,
     )
-    assert [words(reason) for reason in found.reasons] == [
+    assert [words(reason) for reason in explanation.reasons] == [
         "count −9 is below −8: priority 5",
         "urgent: it goes before the other documents of its customer",
         "its customer has waited 5 s for a start and is overdue: it may go first",
         "before it: 1 document of the same customer, 2 documents of others (1 customer)",
         "resets in 23 min if no other document arrives",
     ]
-    assert found.position == 4
-    assert found.forecast is not None
-    assert NOW <= found.forecast.low <= found.forecast.expected <= found.forecast.high
+    assert explanation.position == 4
+    wait = explanation.forecast
+    assert wait is not None
+    assert NOW <= wait.low <= wait.expected <= wait.high
 
 
 @pytest.mark.parametrize("policy", [ClassicPolicy(), FairRule()])
 def test_a_paused_customer_has_no_forecast(policy: ClassicPolicy | FairRule) -> None:
     standing = stands() if isinstance(policy, FairRule) else None
-    found = explain(
+    explanation = explain(
         document(), customer(standing, paused=True), None, policy=policy, lane=None, now=NOW
     )
-    assert "paused" in [reason.code for reason in found.reasons]
-    assert found.forecast is None
-    assert found.position is None
+    assert "paused" in [reason.code for reason in explanation.reasons]
+    assert explanation.forecast is None
+    assert explanation.position is None
 
 
 def test_who_has_had_less_is_expected_earlier_when_others_keep_arriving() -> None:
@@ -210,23 +211,23 @@ def test_who_has_had_less_is_expected_earlier_when_others_keep_arriving() -> Non
     busy = Flow(FLOW.workers, FLOW.running, newcomers, FLOW.finished)
 
     def expected(had: float) -> float:
-        found = explain(
+        explanation = explain(
             *(document(), customer(stands(had)), QueuePlace(0, 20, 3, 120.0)),
             policy=FairRule(),
             lane=None,
             now=NOW,
             flow=busy,
         ).forecast
-        assert found is not None
-        return found.expected - NOW
+        assert explanation is not None
+        return explanation.expected - NOW
 
     assert expected(0.0) < 0.9 * expected(120.0)
 
 
 def test_only_operators_see_who_is_before() -> None:
     place = QueuePlace(0, 5, 1, 30.0, most=(CustomerAhead("brine", 5),))
-    found = fair_explanation(customer(stands(12.0)), place)
-    shown = spoken(found, translator("de").reason, with_others=False)
+    explanation = fair_explanation(customer(stands(12.0)), place)
+    shown = with_words(explanation, translator("de").reason, with_others=False)
     assert shown.ahead is not None
     assert not shown.ahead.most
     assert all(reason.words for reason in shown.reasons)

@@ -14,7 +14,7 @@ from fairlead.policy.fair import (
     WITHIN_ALLOWANCE,
     FairClock,
     FairRule,
-    Share,
+    FairShare,
 )
 
 RULE = FairRule()
@@ -22,9 +22,11 @@ debts = st.floats(0, 1e5)
 spans = st.floats(0, 1e5)
 
 
-def account(clock: FairClock, debt: float = 0.0, *, now: float = 0.0, weight: float = 1.0) -> Share:
-    """An account that waits, and has had so much lately."""
-    share = Share(weight=weight, debt=debt, debt_at=now)
+def account(
+    clock: FairClock, debt: float = 0.0, *, now: float = 0.0, weight: float = 1.0
+) -> FairShare:
+    """A waiting account with this debt."""
+    share = FairShare(weight=weight, debt=debt, debt_at=now)
     clock.enter(share, now)
     return share
 
@@ -32,7 +34,7 @@ def account(clock: FairClock, debt: float = 0.0, *, now: float = 0.0, weight: fl
 @pytest.mark.parametrize("unit", [6.0, 0.1, 1 / 3])
 def test_a_burst_of_unit_costs_shows_the_classic_counts(unit: float) -> None:
     """Also where the sums of floats end a hair below."""
-    clock, share, counts = FairClock(FairRule(unit=unit)), Share(), []
+    clock, share, counts = FairClock(FairRule(unit=unit)), FairShare(), []
     for _ in range(30):
         counts.append(clock.count(share, 0.0))
         share.queued += unit
@@ -60,8 +62,8 @@ def test_a_debt_has_faded_when_the_rule_says(debt: float) -> None:
 
 def test_a_clock_that_goes_back_changes_nothing() -> None:
     assert RULE.faded(30.0, -5.0, 1500.0) == 30.0
-    clock, share = FairClock(RULE), Share(debt=30.0, debt_at=100.0)
-    clock.bring(share, 50.0)
+    clock, share = FairClock(RULE), FairShare(debt=30.0, debt_at=100.0)
+    clock.fade(share, 50.0)
     assert (share.debt, share.debt_at) == (30.0, 100.0)
 
 
@@ -85,10 +87,10 @@ def test_at_the_allowance_one_is_beyond_it_and_level_with_the_clock() -> None:
 def test_a_debt_stands_still_beyond_the_allowance() -> None:
     clock = FairClock(RULE)
     share = account(clock, 300.0)
-    clock.bring(share, 1000.0)
+    clock.fade(share, 1000.0)
     assert share.debt == 300.0
     clock.leave(share, 1000.0)
-    clock.bring(share, 2000.0)
+    clock.fade(share, 2000.0)
     assert share.debt < 300.0
 
 

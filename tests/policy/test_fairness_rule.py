@@ -152,17 +152,17 @@ def test_what_has_faded_while_it_waited_is_before_a_newcomer() -> None:
 def test_classic_has_no_bound_for_newcomers() -> None:
     scene = Scene("classic")
     scene.submit(ACME)
-    found = scene.figures()
-    assert found.newcomer_bound is None
-    assert found.start_bound == 100.0 + 5 * 10.0 / 2 + 10.0
+    figures = scene.figures()
+    assert figures.newcomer_bound is None
+    assert figures.start_bound == 100.0 + 5 * 10.0 / 2 + 10.0
 
 
 def test_a_wait_beyond_the_bound_is_told() -> None:
     scene = Scene()
     scene.submit(ACME)
     scene.now += 135.0
-    found = scene.figures()
-    assert (found.start_bound, found.bound_broken) == (135.0, False)
+    figures = scene.figures()
+    assert (figures.start_bound, figures.bound_broken) == (135.0, False)
     scene.now += 1.0
     assert scene.figures().bound_broken
 
@@ -178,14 +178,17 @@ def test_who_has_had_more_is_ahead_and_who_less_is_behind(
     scene.work(ACME, 9.0)
     scene.work(BRINE, 3.0)
     scene.submit(BRINE, 2)
-    found = scene.figures()
-    assert [(each.name, each.had_lately, each.share, each.behind) for each in found.accounts] == [
+    figures = scene.figures()
+    assert [
+        (account.name, account.had_lately, account.share, account.behind)
+        for account in figures.accounts
+    ] == [
         ("acme", 9.0, 0.75, -3.0),
         ("brine", 3.0, 0.25, 3.0),
     ]
-    assert [each.waiting for each in found.accounts] == [0, 2]
-    assert found.worst == found.accounts[1]
-    assert (found.policy, found.waiting_customers, found.lane_share) == (policy, 1, 0.125)
+    assert [account.waiting for account in figures.accounts] == [0, 2]
+    assert figures.worst == figures.accounts[1]
+    assert (figures.policy, figures.waiting_customers, figures.lane_share) == (policy, 1, 0.125)
 
 
 def test_shares_are_by_weight() -> None:
@@ -195,9 +198,9 @@ def test_shares_are_by_weight() -> None:
     scene.work(BRINE, 3.0)
     scene.submit(ACME)
     scene.submit(BRINE)
-    found = scene.figures()
-    assert [each.behind for each in found.accounts] == [0.0, 0.0]
-    assert found.jain_index == pytest.approx(1.0)
+    figures = scene.figures()
+    assert [account.behind for account in figures.accounts] == [0.0, 0.0]
+    assert figures.jain_index == pytest.approx(1.0)
 
 
 def test_work_done_fades_and_is_then_left_out() -> None:
@@ -213,19 +216,21 @@ def test_work_done_fades_and_is_then_left_out() -> None:
 @pytest.mark.parametrize("policy", ["classic", "fair"])
 def test_a_shared_account_counts_as_one(policy: Literal["classic", "fair"]) -> None:
     scene = Scene(policy)
-    changes = [MemberChanged(scene.now, each, account=GROUP, weight=2.0) for each in (CASK, DUNE)]
+    changes = [
+        MemberChanged(scene.now, customer, account=GROUP, weight=2.0) for customer in (CASK, DUNE)
+    ]
     scene.queue.fold(changes)
     scene.work(CASK, 6.0)
     scene.work(DUNE, 4.0)
     scene.work(ACME, 5.0)
     scene.submit(DUNE, 3)
-    found = scene.figures()
-    assert [(each.name, each.had_lately, each.weight) for each in found.accounts] == [
+    figures = scene.figures()
+    assert [(account.name, account.had_lately, account.weight) for account in figures.accounts] == [
         ("acme", 5.0, 1.0),
         ("group", 10.0, 2.0),
     ]
-    assert [each.waiting for each in found.accounts] == [0, 3]
-    assert found.waiting_customers == 1
+    assert [account.waiting for account in figures.accounts] == [0, 3]
+    assert figures.waiting_customers == 1
 
 
 @given(
@@ -237,12 +242,14 @@ def test_behind_and_ahead_add_up_to_nothing(done: list[tuple[int, float]], later
     for customer, seconds in done:
         scene.work(customer, seconds)
     scene.now += later
-    found = scene.figures().accounts
-    assert sum(each.behind for each in found) == pytest.approx(0.0, abs=0.01)
-    assert not found or sum(each.share for each in found) == pytest.approx(1.0, abs=0.001)
+    accounts = scene.figures().accounts
+    assert sum(account.behind for account in accounts) == pytest.approx(0.0, abs=0.01)
+    assert not accounts or sum(account.share for account in accounts) == pytest.approx(
+        1.0, abs=0.001
+    )
 
 
-# --- who has waited longest ---
+# --- the longest wait ---
 
 
 def test_the_most_overdue_has_waited_longest_for_a_start() -> None:
@@ -263,10 +270,10 @@ def test_who_may_not_run_is_not_overdue() -> None:
     scene = Scene()
     scene.submit(ACME)
     scene.queue.fold([MemberChanged(scene.now, ACME, is_paused=True)])
-    found = scene.figures()
-    assert found.most_overdue is None
-    assert found.waiting_customers == 0
-    assert [each.waiting for each in found.accounts] == [1]
+    figures = scene.figures()
+    assert figures.most_overdue is None
+    assert figures.waiting_customers == 0
+    assert [account.waiting for account in figures.accounts] == [1]
 
 
 # --- where a customer stands ---
@@ -274,10 +281,10 @@ def test_who_may_not_run_is_not_overdue() -> None:
 
 def test_a_newcomer_has_had_nothing() -> None:
     scene = Scene()
-    found = standing(scene.queue, ACME, scene.now)
-    assert (found.count, found.had_lately, found.is_beyond) == (0, 0.0, False)
-    assert found.fades_at == scene.now
-    assert (found.accounts_before, found.accounts_beyond) == (0, 0)
+    own = standing(scene.queue, ACME, scene.now)
+    assert (own.count, own.had_lately, own.is_beyond) == (0, 0.0, False)
+    assert own.fades_at == scene.now
+    assert (own.accounts_before, own.accounts_beyond) == (0, 0)
 
 
 def test_who_has_had_less_or_came_earlier_is_before() -> None:
@@ -300,8 +307,8 @@ def test_what_one_has_had_fades_by_the_time_that_is_told() -> None:
     scene.now += 60.0
     assert standing(scene.queue, ACME, scene.now).fades_at == pytest.approx(fades_at)
     scene.now = fades_at + 0.001
-    found = standing(scene.queue, ACME, scene.now)
-    assert (found.count, found.had_lately) == (0, 0.0)
+    own = standing(scene.queue, ACME, scene.now)
+    assert (own.count, own.had_lately) == (0, 0.0)
 
 
 def test_beyond_the_allowance_one_shares_with_the_others_there() -> None:
@@ -310,7 +317,7 @@ def test_beyond_the_allowance_one_shares_with_the_others_there() -> None:
         scene.work(customer, 31.0)
         scene.submit(customer, 2)
     scene.submit(CASK)
-    acme, brine = (standing(scene.queue, each, scene.now) for each in (ACME, BRINE))
+    acme, brine = (standing(scene.queue, id_, scene.now) for id_ in (ACME, BRINE))
     assert acme.is_beyond
     assert brine.is_beyond
     assert (acme.accounts_before, acme.accounts_beyond) == (1, 1)
@@ -321,7 +328,9 @@ def test_beyond_the_allowance_one_shares_with_the_others_there() -> None:
 
 def test_inside_a_shared_account_the_place_is_that_of_the_account() -> None:
     scene = Scene()
-    scene.queue.fold([MemberChanged(scene.now, each, account=GROUP) for each in (CASK, DUNE)])
+    scene.queue.fold(
+        [MemberChanged(scene.now, customer, account=GROUP) for customer in (CASK, DUNE)]
+    )
     scene.work(CASK, 31.0)
     scene.submit(DUNE)
     scene.submit(ACME)

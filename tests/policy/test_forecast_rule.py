@@ -97,8 +97,8 @@ def test_three_of_four_starts_of_a_capped_customer_lie_in_the_range(cap: int, no
         starts.append(heapreplace(free_at, free_at[0] + seconds))
     hits = number = 0
     for now in (50.0, 150.0, 300.0):
-        begun = [index for index in range(200) if starts[index] <= now]
-        running = [index for index in begun if starts[index] + took[index] > now]
+        started = [index for index in range(200) if starts[index] <= now]
+        running = [index for index in started if starts[index] + took[index] > now]
         flow = Flow(
             workers=8,
             running=tuple(
@@ -106,8 +106,8 @@ def test_three_of_four_starts_of_a_capped_customer_lie_in_the_range(cap: int, no
             ),
             finished=known,
         )
-        for document in range(len(begun), 200):
-            before = estimates[len(begun) : document]
+        for document in range(len(started), 200):
+            before = estimates[len(started) : document]
             own = (len(before), sum(before))
             ahead = Ahead(*own, 1.0, False, *own, cap=cap, customer="acme")
             result = forecast(ahead, flow)
@@ -161,7 +161,7 @@ def test_a_quota_of_running_documents_shares_fewer_workers() -> None:
     flow = Flow(workers=8, running=(running, running), finished=TRUE)
     ahead = Ahead(10, 60.0, 1.0, False, queue="invoices", queue_documents=10, queue_seconds=60.0)
     free = forecast(ahead, flow)
-    held = forecast(replace(ahead, max_running=2), flow)
+    limited = forecast(replace(ahead, max_running=2), flow)
     assert free is not None
-    assert held is not None
-    assert held.expected > 30 > 12 > free.expected
+    assert limited is not None
+    assert limited.expected > 30 > 12 > free.expected

@@ -158,10 +158,10 @@ def stream(names: list[str], every: float, seconds: float) -> list[Event]:
 
 def trace(*events: list[Event], workers: int = 1, **settings: float) -> Trace:
     some = QueueSettings(unit=1.0, allowance=8.0, interval=40.0, share=0)
-    given = [event for part in events for event in part]
+    sequence = [event for part in events for event in part]
     is_setup = {"weight", "cap", "account"}
-    setup = tuple(event for event in given if event.what in is_setup)
-    rest = tuple(event for event in given if event.what not in is_setup)
+    setup = tuple(event for event in sequence if event.kind in is_setup)
+    rest = tuple(event for event in sequence if event.kind not in is_setup)
     return Trace(replace(some, **settings), workers, setup, rest)  # type: ignore[arg-type]
 
 

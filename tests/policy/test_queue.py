@@ -143,7 +143,7 @@ def test_what_a_quota_held_back_goes_through_the_lane_once_it_may(policy: Policy
 
 
 def test_under_classic_an_urgent_document_swaps_slots_with_the_best_of_its_customer() -> None:
-    """Decision 0001: nobody else is affected."""
+    """Decision 0001: other customers are not affected."""
     case = Case("classic")
     case.submit(A, B)
     case.submit(A, priority=9)
@@ -189,7 +189,7 @@ def test_the_lane_takes_who_has_waited_longest(policy: PolicyName) -> None:
 
 @both
 def test_equals_in_the_lane_go_by_arrival_or_ticket(policy: PolicyName) -> None:
-    """By the oldest document under classic, by who got its place first under fair."""
+    """By the oldest document under classic, by the earlier place under fair."""
     case = Case(policy, OverdueLane(10.0, 2))
     case.submit(C, B, A, A, B, C)
     assert case.claim(3) == [0, 1, 2]
@@ -389,7 +389,7 @@ def test_a_reset_forgets_what_a_customer_has_had() -> None:
     assert case.claim() == [2]
 
 
-# --- who asks for the choice ---
+# --- filters of a choice ---
 
 
 @both

@@ -421,41 +421,41 @@ def test_an_account_has_a_place_exactly_while_something_of_it_may_run(seed: int)
 
 def act_by_lot(model: QueueModel, pick: random.Random, now: float) -> None:
     name, others = pick.choice("abcd"), ["pause", "resume", "cap", "weight", "account", "reset"]
-    what = pick.choice(["submit"] * 8 + ["claim"] * 6 + ["end"] * 6 + others * 2 + ["switch"])
+    kind = pick.choice(["submit"] * 8 + ["claim"] * 6 + ["end"] * 6 + others * 2 + ["switch"])
     running = [one.number for one in model.documents if one.state == "processing"]
-    if what == "submit":
+    if kind == "submit":
         estimate, pipeline = pick.choice([1.0, 6.0, 20.0]), pick.choice(["default", "slow"])
         urgent = pick.random() < 0.2
         model.submit(name, now=now, estimate=estimate, urgent=urgent, pipeline=pipeline)
-    elif what == "claim":
+    elif kind == "claim":
         model.due(now)
         model.claim(now)
-    elif what == "end" and running:
+    elif kind == "end" and running:
         end_by_lot(model, pick, pick.choice(running), now)
-    elif what in ("pause", "resume", "reset"):
-        getattr(model, what)(name, now)
+    elif kind in ("pause", "resume", "reset"):
+        getattr(model, kind)(name, now)
     else:
-        set_by_lot(model, pick, what, name, now)
+        set_by_lot(model, pick, kind, name, now)
 
 
-def set_by_lot(model: QueueModel, pick: random.Random, what: str, name: str, now: float) -> None:
-    if what == "cap":
+def set_by_lot(model: QueueModel, pick: random.Random, kind: str, name: str, now: float) -> None:
+    if kind == "cap":
         model.set_cap(name, pick.choice([None, 1, 2]), now)
-    elif what == "weight":
+    elif kind == "weight":
         model.set_weight(pick.choice([name, "shared"]), pick.choice([0.5, 1.0, 3.0]), now)
-    elif what == "account":
+    elif kind == "account":
         model.set_account(name, pick.choice([None, "shared"]), now)
-    elif what == "switch":
+    elif kind == "switch":
         model.switch(pick.choice(["classic", "fair", "fair"]), now)
 
 
 def end_by_lot(model: QueueModel, pick: random.Random, document: int, now: float) -> None:
-    what, actual = pick.choice(["finish", "lose", "fail", "cancel"]), pick.choice([0.5, 6.0, 30.0])
-    if what == "finish":
+    kind, actual = pick.choice(["finish", "lose", "fail", "cancel"]), pick.choice([0.5, 6.0, 30.0])
+    if kind == "finish":
         model.finish(document, now, actual)
-    elif what == "lose":
+    elif kind == "lose":
         model.lose(document, now)
-    elif what == "fail":
+    elif kind == "fail":
         model.fail_attempt(document, now, actual, now + 5.0)
     else:
         model.cancel(pick.choice([document, 0]), now, actual)

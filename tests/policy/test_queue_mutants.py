@@ -18,7 +18,7 @@ from queue_histories import InMemory, PartlyLoaded, dense_history, world_by_lot
 from queuescript import Script, expected, play, script_by_lot
 
 from fairlead.policy import queue
-from fairlead.policy.fair import BEYOND_ALLOWANCE, Charge, FairClock, FairRule, Share
+from fairlead.policy.fair import BEYOND_ALLOWANCE, Charge, FairClock, FairRule, FairShare
 from fairlead.policy.overdue_lane import OverdueLane
 from fairlead.policy.queue import Queue
 from fairlead.policy.queue_entry import Entry, Member, QueuedDocument
@@ -53,7 +53,7 @@ def fades_without_the_unit(self: FairRule, debt: float, seconds: float, interval
     return debt * math.exp(-seconds / interval) if seconds > 0 and interval else debt
 
 
-def fades_beyond_the_allowance(self: FairClock, share: Share, now: float) -> None:
+def fades_beyond_the_allowance(self: FairClock, share: FairShare, now: float) -> None:
     if now > share.debt_at:
         interval = self.rule.reset_interval
         share.debt = self.rule.faded(share.debt, now - share.debt_at, interval)
@@ -61,13 +61,13 @@ def fades_beyond_the_allowance(self: FairClock, share: Share, now: float) -> Non
 
 
 def the_lane_moves_the_clock(
-    self: FairClock, share: Share, estimate: float, now: float, *, through_lane: bool
+    self: FairClock, share: FairShare, estimate: float, now: float, *, through_lane: bool
 ) -> Any:
     return claim(self, share, estimate, now, through_lane=False)
 
 
 def charges_without_weight(
-    self: FairClock, share: Share, estimate: float, now: float, *, through_lane: bool
+    self: FairClock, share: FairShare, estimate: float, now: float, *, through_lane: bool
 ) -> Any:
     weight, share.weight = share.weight, 1.0
     charge = claim(self, share, estimate, now, through_lane=through_lane)
@@ -76,18 +76,18 @@ def charges_without_weight(
 
 
 def no_correction(
-    self: FairClock, share: Share, charge: Charge, actual: float | None, now: float
+    self: FairClock, share: FairShare, charge: Charge, actual: float | None, now: float
 ) -> None:
     correct(self, share, charge, None, now)
 
 
 def corrects_by_the_present_weight(
-    self: FairClock, share: Share, charge: Charge, actual: float | None, now: float
+    self: FairClock, share: FairShare, charge: Charge, actual: float | None, now: float
 ) -> None:
     correct(self, share, charge._replace(weight=share.weight), actual, now)
 
 
-def tag_does_not_follow_the_clock(self: FairClock, share: Share, now: float) -> None:
+def tag_does_not_follow_the_clock(self: FairClock, share: FairShare, now: float) -> None:
     if share.debt < self.rule.allowed_debt:
         rank = self.rule.faded_at(share.debt, now, self.rule.reset_interval)
         share.place = (0, rank, self.tickets[0])
@@ -96,7 +96,7 @@ def tag_does_not_follow_the_clock(self: FairClock, share: Share, now: float) -> 
     self.tickets[0] += 1
 
 
-def an_end_moves_back(self: FairClock, share: Share, now: float) -> None:
+def an_end_moves_back(self: FairClock, share: FairShare, now: float) -> None:
     if share.place is not None:
         self.enter(share, now)
 
@@ -146,7 +146,7 @@ MUTANTS = {
     "the allowance is in seconds": Mutant(
         FairRule, "allowed_debt", property(lambda self: self.allowance)
     ),
-    "debt fades beyond the allowance": Mutant(FairClock, "bring", fades_beyond_the_allowance),
+    "debt fades beyond the allowance": Mutant(FairClock, "fade", fades_beyond_the_allowance),
     "the lane moves the clock": Mutant(FairClock, "claim", the_lane_moves_the_clock),
     "charges ignore the weight": Mutant(FairClock, "claim", charges_without_weight),
     "an end corrects nothing": Mutant(FairClock, "correct", no_correction),
@@ -223,12 +223,12 @@ def with_no_bounds(of: Queue, chosen: set[int]) -> set[int]:
 
 @pytest.fixture(scope="module")
 def scripts() -> list[tuple[Script, list[Any]]]:
-    made = [
+    all_scripts = [
         script_by_lot(seed, policy)
         for seed in range(SCRIPTS)
         for policy in queue_histories.POLICIES
     ]
-    return [(script, expected(script)) for script in made]
+    return [(script, expected(script)) for script in all_scripts]
 
 
 def agrees(script: Script, shown: list[Any]) -> bool:

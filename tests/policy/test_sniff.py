@@ -1,4 +1,4 @@
-"""A look at the first bytes: shape and, where they tell, pages."""
+"""Sniffing the first bytes: the shape and, if they state it, the number of pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may be said about a document: checked alike for all entrances."""
+"""Options of a submission: all interfaces check them alike."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class Doc:
 
 
 def checked(arrivals: list[Arrival], setup: Setup) -> list[Doc]:
-    """Counts and priorities as MISSION tells them, and the moments; in order of arrival."""
+    """Counts and priorities as MISSION defines them, and the times; in order of arrival."""
     record: dict[str, tuple[int, float, float]] = {}
     docs = []
     for row, arrival in enumerate(arrivals):
@@ -231,7 +231,7 @@ def test_of_every_prefix_of_starts_the_lane_gets_at_most_its_share(
 ) -> None:
     runs = sorted(setup.run(trace), key=lambda run: run.started)
     total = taken = 0
-    # Among starts of one moment the order is not told, so whole moments are counted.
+    # The order of starts at the same time is unknown, so all starts of a time are counted.
     for _, several in groupby(runs, key=lambda run: run.started):
         group = list(several)
         total, taken = total + len(group), taken + sum(run.lane for run in group)

@@ -54,33 +54,35 @@ def test_the_table_shows_each_customer_beside_fifo(trace: Path) -> None:
 
 def test_fifo_has_nothing_to_be_compared_with(trace: Path) -> None:
     assert "fifo" not in call(trace, "--policy", "fifo").stdout
-    told = json.loads(call(trace, "--policy", "fifo", "--json").stdout)
-    assert told["settings"] == {"policy": "fifo/1", "workers": 1}
-    assert "fifo" not in told["all"]
+    outcome = json.loads(call(trace, "--policy", "fifo", "--json").stdout)
+    assert outcome["settings"] == {"policy": "fifo/1", "workers": 1}
+    assert "fifo" not in outcome["all"]
 
 
 def test_json_tells_all_that_the_summary_knows(trace: Path) -> None:
-    told = json.loads(call(trace, "--json", "--workers", 2, "--overdue-after", 20).stdout)
+    outcome = json.loads(call(trace, "--json", "--workers", 2, "--overdue-after", 20).stdout)
     arrivals = read_trace(trace)
     own = summarise(arrivals, simulate(arrivals, ClassicPolicy(), 2, OverdueLane(20.0)))
     fifo = summarise(arrivals, simulate(arrivals, FifoPolicy(), 2, None))
-    assert told["settings"]["policy"] == "classic/1"
-    assert told["settings"]["overdue_after"] == 20.0
-    assert told["started_by_lane"] == own.lane
-    assert [each["customer"] for each in told["customers"]] == list(own.customers)
-    for each in told["customers"]:
-        assert (each["documents"], *each["wait"].values()) == own.customers[each["customer"]]
-        assert tuple(each["fifo"].values()) == fifo.customers[each["customer"]][1:]
-    assert tuple(told["all"]["wait"].values()) == own.whole[1:]
+    assert outcome["settings"]["policy"] == "classic/1"
+    assert outcome["settings"]["overdue_after"] == 20.0
+    assert outcome["started_by_lane"] == own.lane
+    assert [customer["customer"] for customer in outcome["customers"]] == list(own.customers)
+    for customer in outcome["customers"]:
+        assert (customer["documents"], *customer["wait"].values()) == own.customers[
+            customer["customer"]
+        ]
+        assert tuple(customer["fifo"].values()) == fifo.customers[customer["customer"]][1:]
+    assert tuple(outcome["all"]["wait"].values()) == own.whole[1:]
 
 
 def test_settings_reach_the_policy(trace: Path) -> None:
-    told = json.loads(
+    outcome = json.loads(
         call(
             trace, "--json", "--reset", "window", "--reset-interval", 9, "--thresholds", "-1,-3"
         ).stdout
     )
-    assert told["settings"] == {
+    assert outcome["settings"] == {
         "policy": "classic/1",
         "workers": 1,
         "reset_interval": 9.0,
@@ -93,8 +95,8 @@ def test_settings_reach_the_policy(trace: Path) -> None:
 
 
 def test_fair_shows_its_settings_and_counts_in_units(trace: Path) -> None:
-    told = json.loads(call(trace, "--json", "--policy", "fair", "--unit", 5).stdout)
-    assert told["settings"] == {
+    outcome = json.loads(call(trace, "--json", "--policy", "fair", "--unit", 5).stdout)
+    assert outcome["settings"] == {
         "policy": "fair/2",
         "workers": 1,
         "unit": 5.0,
@@ -136,7 +138,7 @@ def test_a_broken_trace_leaves_no_file_behind(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("flags", "told"),
+    ("flags", "message"),
     [
         (["--thresholds", "-2,x"], "thresholds must be whole numbers"),
         (["--thresholds", "-4,-2"], "thresholds must decrease"),
@@ -147,8 +149,8 @@ def test_a_broken_trace_leaves_no_file_behind(tmp_path: Path) -> None:
         (["--policy", "fair", "--reset-interval", "-1"], "reset_interval must be"),
     ],
 )
-def test_a_setting_that_cannot_be_is_refused(trace: Path, flags: list[str], told: str) -> None:
-    with pytest.raises(InvalidSetting, match=told):
+def test_a_setting_that_cannot_be_is_refused(trace: Path, flags: list[str], message: str) -> None:
+    with pytest.raises(InvalidSetting, match=message):
         call(trace, *flags)
 
 
@@ -234,7 +236,7 @@ def test_the_report_is_well_formed_and_shows_all_parts(trace: Path) -> None:
     assert any(row.startswith("big25") for row in rows)
     polygons = list(body.iter("polygon"))
     assert len(polygons) == 9
-    assert all(len(str(each.get("points")).split()) <= 400 for each in polygons)
+    assert all(len(str(polygon.get("points")).split()) <= 400 for polygon in polygons)
 
 
 def test_the_report_lists_fifty_customers_and_counts_the_others(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The forecast against the simulator: its range holds, and is not so wide that it says nothing.
+"""The forecast against the simulator: its range holds, and is narrow enough to be useful.
 
 The constants of the forecast were fitted on the traffic of the seeds 7, 101 and 202, and the
 spread of each policy on the recorded traces. These seeds are others: who changes a constant to
@@ -17,7 +17,7 @@ WIDEST = 2.6
 
 
 class Case(NamedTuple):
-    """Traffic by lot: how much of it, for how many workers, how long."""
+    """Random traffic: how much of it, for how many workers, how long."""
 
     seed: int
     load: float
@@ -44,17 +44,17 @@ CASES = [
 )
 def test_three_of_four_starts_lie_in_the_range(policy: str, noise: float, case: Case) -> None:
     rows = traffic(case.seed, load=case.load, workers=case.workers, noise=noise, hours=case.hours)
-    found = judged(POLICIES[policy], rows, case.workers, seed=case.seed + 1)
-    print(f"{policy} {case} noise {noise}: {found}")
-    assert found.number > 100
-    assert found.hits >= 0.75
-    assert found.width <= WIDEST
+    judgement = judged(POLICIES[policy], rows, case.workers, seed=case.seed + 1)
+    print(f"{policy} {case} noise {noise}: {judgement}")
+    assert judgement.number > 100
+    assert judgement.hits >= 0.75
+    assert judgement.width <= WIDEST
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICIES)
 def test_the_range_holds_about_four_of_five_starts_of_recorded_traces(policy: str) -> None:
-    """Issue 19: it held 66 % under classic, then more than 90 %: so wide that it said little."""
+    """Issue 19: it held 66 % under classic, then more than 90 %: too wide to be useful."""
     results = judged_traces(policy)
     assert len(results) == 5
     assert 0.75 <= coverage(results.values()) <= 0.9

@@ -51,7 +51,7 @@ def test_the_command_gives_count_and_priority(case: str, flags: list[str]) -> No
         main, ["simulate", "-", "--output", "-", *flags], input=trace, catch_exceptions=False
     )
     columns = ("at", "customer", "count", "priority")
-    given = [
+    checks = [
         tuple(row[name] for name in columns) for row in csv.DictReader(io.StringIO(result.stdout))
     ]
-    assert given == [tuple(row[name] for name in columns) for row in CASES[case]]
+    assert checks == [tuple(row[name] for name in columns) for row in CASES[case]]

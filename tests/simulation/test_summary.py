@@ -17,12 +17,12 @@ values = st.lists(st.integers(-50, 50).map(float), min_size=1, max_size=60).map(
 def test_a_percentile_is_the_smallest_value_that_so_many_do_not_exceed(
     ordered: list[float], percent: int
 ) -> None:
-    found = percentile(ordered, percent)
+    value = percentile(ordered, percent)
 
     def reached(value: float) -> bool:
         return sum(other <= value for other in ordered) * 100 >= percent * len(ordered)
 
-    assert found == min(value for value in ordered if reached(value))
+    assert value == min(other for other in ordered if reached(other))
 
 
 @pytest.mark.parametrize(
@@ -52,6 +52,6 @@ def test_the_whole_is_made_of_all(rows: list[tuple[str, int]]) -> None:
     summary = summarise(arrivals, [run(float(wait)) for _, wait in rows])
     waits = [wait for _, wait in rows]
     assert summary.whole.documents == len(rows)
-    assert sum(each.documents for each in summary.customers.values()) == len(rows)
+    assert sum(waits.documents for waits in summary.customers.values()) == len(rows)
     assert summary.whole.mean == pytest.approx(statistics.mean(waits))
-    assert summary.whole.max == max(each.max for each in summary.customers.values())
+    assert summary.whole.max == max(waits.max for waits in summary.customers.values())

@@ -34,7 +34,7 @@ def test_byte_order_mark_line_ends_and_empty_lines_are_tolerated(end: str) -> No
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("", "trace.csv: expected the columns at, customer, seconds .*; the file is empty"),
         (HEADER, "trace.csv: expected at least one row after the header; got none"),
@@ -60,10 +60,10 @@ def test_byte_order_mark_line_ends_and_empty_lines_are_tolerated(end: str) -> No
         ("at,customer,seconds,estimate\n0,a,1,-1\n", "line 2: expected estimate of 0 or more"),
     ],
 )
-def test_a_wrong_trace_is_refused_in_one_sentence(tmp_path: Path, text: str, told: str) -> None:
+def test_a_wrong_trace_is_refused_in_one_sentence(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "trace.csv"
     path.write_text(text)
-    with pytest.raises(InvalidTrace, match=told) as caught:
+    with pytest.raises(InvalidTrace, match=message) as caught:
         read_trace(path)
     message = str(caught.value)
     assert message.startswith(str(path))

@@ -31,7 +31,7 @@ def rules() -> RulesInForce:
 def store(
     store_factory: StoreFactory, tmp_path: Path, rules: RulesInForce, clock: Clock
 ) -> Iterator[Store]:
-    """A fresh store; whatever the test did to it, its numbers must be true afterwards."""
+    """A new store; after every test its numbers must be correct."""
     with postgreskit.lent(tmp_path):
         store = store_factory(tmp_path, rules, clock)
         yield store

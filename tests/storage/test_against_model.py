@@ -16,14 +16,14 @@ from storemachine import Step, check_against_model, replay
 
 from fairlead.model.customers import Counter
 from fairlead.policy.classic import ClassicPolicy
-from fairlead.policy.fair import Charge, FairClock, Share
+from fairlead.policy.fair import Charge, FairClock, FairShare
 from fairlead.policy.overdue_lane import OverdueLane
 from fairlead.policy.queue import PolicyName, Queue
 from fairlead.policy.queue_entry import Entry, Member, QueuedDocument
 from fairlead.policy.queue_events import Dropped
 from fairlead.policy.quotas import Quota
 from fairlead.storage.sql import claims
-from fairlead.storage.sql.accept import Batch
+from fairlead.storage.sql.accept import SubmissionWriter
 from fairlead.storage.sql.ends import Running, _EndWriter
 from fairlead.storage.sql.queries import sql, statements
 
@@ -116,7 +116,7 @@ def tag_is_not_corrected(patch: pytest.MonkeyPatch) -> None:
     correct = FairClock.correct
 
     def wrong(
-        self: FairClock, share: Share, charge: Charge, actual: float | None, now: float
+        self: FairClock, share: FairShare, charge: Charge, actual: float | None, now: float
     ) -> None:
         correct(self, share, charge, None if charge.to_tag else actual, now)
 
@@ -153,7 +153,7 @@ def step(name: str, **arguments: Any) -> Step:
 def submit(
     customer: str, number: int = 1, urgent: int = 0, look: int = 0, pipeline: str = "default"
 ) -> Step:
-    """So many documents, and so many urgent ones after them."""
+    """Documents, and then urgent documents."""
     flags = [False] * number + [True] * urgent
     return step("submit", customer=customer, flags=flags, look=look, pipeline=pipeline)
 
@@ -229,7 +229,7 @@ WRONG = {
         [PAUSE, submit("acme"), claim()],
     ),
     "the pending cap is ignored": Wrong(
-        changed(Batch, "_check", lambda self, customer, submission: None),
+        changed(SubmissionWriter, "_check", lambda self, customer, submission: None),
         "classic",
         [own("acme", pending_cap=3), submit("acme", 4)],
     ),
@@ -328,7 +328,7 @@ WRONG = {
         ],
     ),
     "debts do not fade": Wrong(
-        changed(FairClock, "bring", lambda self, share, now: None),
+        changed(FairClock, "fade", lambda self, share, now: None),
         "fair",
         [submit("acme"), claim(), finish("slow"), advance(10.0)],
     ),

@@ -47,19 +47,19 @@ def shown(answer: list[Document] | Exception) -> object:
 
 def one_by_one(store: Store, batch: list[Submission]) -> list[object]:
     answers: list[list[Document] | Exception] = []
-    for each in batch:
+    for request in batch:
         try:
-            answers.append(store.submit(each))
+            answers.append(store.submit(request))
         except Refused as refusal:
             answers.append(refusal)
-    return [shown(each) for each in answers]
+    return [shown(answer) for answer in answers]
 
 
 def books(store: Store) -> list[object]:
     """All that the store knows about customers, documents and events."""
-    events = [(each.kind, each.customer, each.document) for each in store.events()]
-    content: list[Any] = [store.original(each.id) for each in store.documents()]
-    # New customers are told of when they are met, before the documents that came with others.
+    events = [(event.kind, event.customer, event.document) for event in store.events()]
+    content: list[Any] = [store.original(document.id) for document in store.documents()]
+    # The event of a new customer comes first, before the events of documents in the same write.
     return [store.customers(), store.documents(), sorted(events, key=str), content]
 
 
@@ -74,12 +74,12 @@ def test_a_batch_is_as_good_as_one_after_the_other(name: str, policy: PolicyName
     def compare(history: list[list[Submission]]) -> None:
         rules = Rules(policy=policy, unit=0.05)
         with house(factory, rules) as together, house(factory, rules) as apart:
-            for each in (together.store, apart.store):
+            for store in (together.store, apart.store):
                 for customer, own in KNOWN.items():
-                    each.add_customer(customer, **own)
+                    store.add_customer(customer, **own)
             for batch in history:
-                found = [shown(each) for each in together.store.submit_each(batch)]
-                assert found == one_by_one(apart.store, batch)
+                shown_together = [shown(outcome) for outcome in together.store.submit_each(batch)]
+                assert shown_together == one_by_one(apart.store, batch)
                 together.clock.advance(400)
                 apart.clock.advance(400)
             assert books(together.store) == books(apart.store)
@@ -102,7 +102,7 @@ def test_who_is_refused_at_first_sight_is_not_added(store: Store, rules: RulesIn
     assert isinstance(large, DailyBytesReached)
     assert isinstance(strict, UnknownCustomer)
     assert isinstance(small, list)
-    assert [each.name for each in store.customers()] == ["initech"]
+    assert [customer.name for customer in store.customers()] == ["initech"]
 
 
 def test_an_error_of_one_touches_no_other(store: Store) -> None:
@@ -114,5 +114,5 @@ def test_an_error_of_one_touches_no_other(store: Store) -> None:
     assert isinstance(error, Exception)
     assert isinstance(first, list)
     assert isinstance(second, list)
-    assert [each.count for each in first + second] == [0, -1]
-    assert [each.name for each in store.customers()] == ["acme"]
+    assert [document.count for document in first + second] == [0, -1]
+    assert [customer.name for customer in store.customers()] == ["acme"]

@@ -10,7 +10,7 @@ from fairlead.storage import Store
 
 
 def test_new_documents_are_refused_with_the_reason(store: Store) -> None:
-    kept = submit_one(store, "acme")
+    document = submit_one(store, "acme")
     store.set_customer("acme", blocked="the invoice of May is open")
     with pytest.raises(CustomerBlocked, match="'acme' is blocked: the invoice of May is open"):
         submit_one(store, "acme")
@@ -18,7 +18,7 @@ def test_new_documents_are_refused_with_the_reason(store: Store) -> None:
     assert isinstance(outcomes[0], CustomerBlocked)
     assert isinstance(outcomes[1], list)
     ids = {must_claim(store).id for _ in range(2)}
-    assert kept.id in ids
+    assert document.id in ids
     store.set_customer("acme", blocked=None)
     assert submit_one(store, "acme").count == -1, "a refused document changed no count"
 

@@ -24,7 +24,7 @@ from fairlead.model.submissions import NotBefore
 from fairlead.storage import Store
 
 
-def found(store: Store, **metadata: str) -> list[str]:
+def ids_with(store: Store, **metadata: str) -> list[str]:
     return ids(store.documents(metadata=metadata))
 
 
@@ -33,8 +33,8 @@ def test_metadata_and_reference_are_replaced(store: Store) -> None:
     (document,) = store.submit(Submission("acme", (new,)))
     changed = store.change(document.id, {"metadata": {"order": 2}, "reference": "B"}, by="boss")
     assert (changed.metadata, changed.reference) == ({"order": 2}, "B")
-    assert found(store, order="2") == [document.id]
-    assert found(store, order="1") == found(store, shop="3") == []
+    assert ids_with(store, order="2") == [document.id]
+    assert ids_with(store, order="1") == ids_with(store, shop="3") == []
     assert ids(store.documents(reference="B")) == [document.id]
     assert store.documents(reference="A") == []
     event = store.events_of(document.id)[-1]

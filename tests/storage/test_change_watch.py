@@ -1,4 +1,4 @@
-"""Looks for commits of other processes: none is missed, and a log at rest is not asked about."""
+"""The watch for commits of other processes misses none, and an unchanged WAL needs no query."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from fairlead.storage.sqlite.change_watch import ChangeWatcher
 
 
 class Asked(ChangeWatcher):
-    """A watcher that counts how often SQLite is asked."""
+    """A watcher that counts its queries."""
 
     times = 0
 
-    def _asked(self) -> int:
+    def _query_version(self) -> int:
         self.times += 1
-        return super()._asked()
+        return super()._query_version()
 
 
 @pytest.fixture
@@ -33,9 +33,9 @@ def writing(tmp_path: Path) -> Iterator[apsw.Connection]:
 
 @pytest.fixture
 def watching(writing: apsw.Connection) -> Iterator[Asked]:
-    found = Asked(Path(writing.filename))
-    yield found
-    found.close()
+    watcher = Asked(Path(writing.filename))
+    yield watcher
+    watcher.close()
 
 
 def let_rest(connection: apsw.Connection) -> None:
@@ -56,7 +56,7 @@ def test_no_commit_is_missed_however_soon_it_comes(
 def test_a_log_at_rest_is_not_asked_about(
     writing: apsw.Connection, watching: Asked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(change_watch, "ASK_ANYWAY_SECONDS", 1000.0)
+    monkeypatch.setattr(change_watch, "QUERY_ANYWAY_SECONDS", 1000.0)
     let_rest(writing)
     before = watching.version()
     assert [watching.version() for _ in range(10)] == [before] * 10

@@ -1,4 +1,4 @@
-"""SQLite's log does not grow for ever, and whoever writes has little to do with it."""
+"""SQLite's WAL does not grow without limit, and checkpoints cost writers little."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Writing:
         return apsw.Connection(str(self.path))
 
     def commit(self) -> int:
-        """Write, let the helper end if there is one, and tell the pages of the log."""
+        """Write, wait for a running checkpoint, and return the pages of the WAL."""
         self.connection.execute("INSERT INTO t VALUES (zeroblob(?))", (4096 * (PAGES - 1),))
         self.checkpointer.after_commit()
         self.checkpointer.close()
@@ -44,14 +44,14 @@ class Writing:
 
 @pytest.fixture(autouse=True)
 def short_logs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoint, "LONG_LOG", LONG)
+    monkeypatch.setattr(checkpoint, "LONG_WAL", LONG)
 
 
 @pytest.fixture
 def writing(tmp_path: Path) -> Iterator[Writing]:
-    made = Writing(tmp_path / "a.db")
-    yield made
-    made.connection.close()
+    writing = Writing(tmp_path / "a.db")
+    yield writing
+    writing.connection.close()
 
 
 def test_the_log_begins_anew_again_and_again(writing: Writing) -> None:
@@ -88,7 +88,7 @@ def test_the_rest_is_tried_again_at_the_next_commit(writing: Writing) -> None:
     reader = apsw.Connection(str(writing.path))
     reader.execute("BEGIN; SELECT count(*) FROM t").fetchall()
     while writing.commit() < LONG:
-        """Until the helper has copied what nobody reads."""
+        """Until the checkpoint thread has copied the pages without readers."""
     assert writing.commit() > LONG
     reader.close()
     assert min(writing.commit() for _ in range(2)) < LONG
@@ -97,7 +97,7 @@ def test_the_rest_is_tried_again_at_the_next_commit(writing: Writing) -> None:
 def test_an_old_sqlite_lets_the_writer_do_it(
     writing: Writing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checkpoint, "MAY_COPY_BESIDE", False)
+    monkeypatch.setattr(checkpoint, "MAY_CHECKPOINT_IN_THREAD", False)
     assert max(writing.commit() for _ in range(60)) < LONG + 4 * PAGES
     assert writing.helpers == 0
 

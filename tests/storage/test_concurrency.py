@@ -60,9 +60,11 @@ def test_threads_get_exact_counts(store: Store) -> None:
         return [submit_one(store, "acme").count for _ in range(EACH)]
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        counts = [count for each in pool.map(submit_some, range(AT_ONCE)) for count in each]
+        counts = [count for counted in pool.map(submit_some, range(AT_ONCE)) for count in counted]
     assert sorted(counts, reverse=True) == EXACT
-    assert sorted((each.count for each in store.documents(limit=2000)), reverse=True) == EXACT
+    assert (
+        sorted((document.count for document in store.documents(limit=2000)), reverse=True) == EXACT
+    )
     assert store.customer("acme").waiting == AT_ONCE * EACH
 
 
@@ -103,16 +105,16 @@ def test_workers_at_once_get_each_document_once(
     def claim_some(number: int) -> list[str]:
         own = store_factory(tmp_path, RulesInForce(), Clock())
         try:
-            found = []
+            claimed_ids = []
             while claim := own.claim(f"worker {number}"):
-                found.append(claim.id)
-            return found
+                claimed_ids.append(claim.id)
+            return claimed_ids
         finally:
             own.close()
 
     with ThreadPoolExecutor(4) as pool:
-        claimed = [id_ for each in pool.map(claim_some, range(4)) for id_ in each]
-    assert sorted(claimed) == sorted(each.id for each in store.documents())
+        claimed = [id_ for ids in pool.map(claim_some, range(4)) for id_ in ids]
+    assert sorted(claimed) == sorted(document.id for document in store.documents())
 
 
 # --- group commit, which is how the embedded store makes durable writes cheap ---
@@ -153,7 +155,7 @@ def embedded(tmp_path: Path) -> Any:
 def test_writes_that_wait_together_share_one_commit(embedded: Any) -> None:
     gathered = Gathered(embedded)
     futures = gathered.run([lambda: submit_one(embedded, "acme").count] * 40)
-    assert sorted((each.result() for each in futures), reverse=True) == EXACT[:40]
+    assert sorted((future.result() for future in futures), reverse=True) == EXACT[:40]
     assert gathered.commits == 1
 
 
@@ -184,7 +186,7 @@ def test_an_interrupted_leader_leaves_nothing_half_done(embedded: Any) -> None:
     gathered = Gathered(embedded)
     actions = [lambda: submit(embedded, "acme"), interrupted, lambda: submit(embedded, "acme")]
     errors = [future.exception() for future in gathered.run(actions)]
-    # Whoever got the lock first was the leader and is the one who is interrupted.
+    # The thread that got the lock first is the leader, and is interrupted.
     assert sorted(type(error).__name__ for error in errors) == [
         *("KeyboardInterrupt", "StoreBusy", "StoreBusy"),
     ]
@@ -204,9 +206,9 @@ def test_an_interruption_after_the_commit_costs_the_others_nothing(
 
     monkeypatch.setattr(embedded._writer, "_commit", commit_and_interrupt)
     futures = Gathered(embedded).run([lambda: submit_one(embedded, "acme")] * 3)
-    told = [each.result().id for each in futures if each.exception() is None]
-    assert len(told) == 2
-    assert embedded.known_documents(told) == set(told)
+    accepted = [future.result().id for future in futures if future.exception() is None]
+    assert len(accepted) == 2
+    assert embedded.known_documents(accepted) == set(accepted)
     assert embedded.customer("acme").waiting == 3
 
 
@@ -228,7 +230,7 @@ def test_a_write_that_an_interrupted_leader_took_along_does_not_wait_for_ever(
 def test_a_failing_commit_fails_every_write_of_its_batch(embedded: Any) -> None:
     gathered = Gathered(embedded)
     embedded._writer._connection.set_commit_hook(lambda: True)  # SQLite then rolls back
-    errors = [each.exception() for each in gathered.run([lambda: submit(embedded, "acme")] * 3)]
+    errors = [future.exception() for future in gathered.run([lambda: submit(embedded, "acme")] * 3)]
     assert all(isinstance(error, Exception) for error in errors)
     embedded._writer._connection.set_commit_hook(None)
     assert embedded.documents() == []
@@ -245,7 +247,7 @@ def test_a_closed_store_says_so_in_our_words(tmp_path: Path) -> None:
 def test_a_lock_that_was_waited_for_in_vain_is_not_waited_for_long_again(
     embedded: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All who write wait behind the one who waits."""
+    """All writers wait behind the one that waits for the lock."""
     patience = embedded._writer._lock_wait
     assert patience.longest == lock_wait.BUSY_SECONDS
     with locked(tmp_path):
@@ -262,7 +264,7 @@ def test_a_lock_that_was_waited_for_in_vain_is_not_waited_for_long_again(
 def test_who_is_about_to_stop_waits_for_a_lock_only_for_a_moment(
     embedded: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also who waits already, for however long."""
+    """Also a thread that has waited already, for any time."""
     monkeypatch.setattr(lock_wait, "BUSY_SECONDS", 3600.0)
     monkeypatch.setattr(lock_wait, "LAST_SECONDS", 0.01)
     waits, look = threading.Event(), lock_wait.LockWait.__call__
@@ -308,7 +310,7 @@ def test_a_lease_that_ended_while_the_claim_waited_is_left_alone(
     """Its holder waited for the same lock, and is about to renew it."""
     store: Any = sqlite_store(tmp_path, RulesInForce(), clock)
     submit(store, "acme")
-    held = must_claim(store)
+    claim = must_claim(store)
     begin = store._writer._begin
 
     def begin_late(**named: Any) -> Any:
@@ -318,7 +320,7 @@ def test_a_lease_that_ended_while_the_claim_waited_is_left_alone(
     with monkeypatch.context() as patch:
         patch.setattr(store._writer, "_begin", begin_late)
         assert store.claim("another") is None
-    assert store.renew([held]) == []
+    assert store.renew([claim]) == []
     clock.advance(LEASE + 1)
     assert store.claim("another") is not None
     store.close()
@@ -327,7 +329,7 @@ def test_a_lease_that_ended_while_the_claim_waited_is_left_alone(
 def test_a_lock_takes_no_document_from_another_process(
     tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However long it is held: nobody could renew a lease meanwhile, and some come back later."""
+    """After any time: no worker could renew a lease meanwhile, and some return later."""
     monkeypatch.setattr(lock_wait, "BUSY_SECONDS", 0.0)
     monkeypatch.setattr(lock_wait, "STILL_BUSY_SECONDS", 0.0)
     with ExitStack() as ending:
@@ -335,7 +337,7 @@ def test_a_lock_takes_no_document_from_another_process(
         ending.callback(ours.close)
         ending.callback(theirs.close)
         submit(ours, "acme")
-        held = must_claim(theirs)
+        claim = must_claim(theirs)
         with locked(tmp_path):
             for _ in range(3):
                 with pytest.raises(StoreBusy):
@@ -344,23 +346,23 @@ def test_a_lock_takes_no_document_from_another_process(
         assert ours.claim("ours") is None
         clock.advance(AFTERMATH / 2)
         assert ours.claim("ours") is None
-        assert theirs.renew([held]) == []
+        assert theirs.renew([claim]) == []
         clock.advance(max(AFTERMATH, LEASE) + 1)
-        assert must_claim(ours).id == held.id  # they are gone after all
+        assert must_claim(ours).id == claim.id  # they are gone after all
 
 
 def test_locks_that_come_again_and_again_keep_no_document_from_others(
     store: Any, clock: Clock
 ) -> None:
-    """Who died is found out although the aftermath of one lock reaches into the next."""
+    """A dead worker is detected even if the grace period of one lock reaches into the next."""
     submit(store, "acme")
-    held = must_claim(store)
-    begun = clock()
-    while clock() < begun + 2 * LEASE:
+    claim = must_claim(store)
+    began = clock()
+    while clock() < began + 2 * LEASE:
         clock.advance(AFTERMATH / 2)
         store._writer._grace.failed(clock())
         store._writer._grace.succeeded(clock())
-    assert must_claim(store).id == held.id
+    assert must_claim(store).id == claim.id
 
 
 # --- PostgreSQL, where writes do not wait for each other ---

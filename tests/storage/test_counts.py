@@ -34,8 +34,10 @@ def test_golden_vectors(store: Store, clock: Clock, case: str) -> None:
 def test_documents_submitted_together_count_like_single_ones(store: Store) -> None:
     together = submit(store, "acme", 30)
     single = [submit_one(store, "globex") for _ in range(30)]
-    assert [each.count for each in together] == [-number for number in range(30)]
-    assert [each.priority for each in together] == [each.priority for each in single]
+    assert [document.count for document in together] == [-number for number in range(30)]
+    assert [document.priority for document in together] == [
+        document.priority for document in single
+    ]
 
 
 def test_what_submit_returns_is_what_the_store_keeps(store: Store, clock: Clock) -> None:
@@ -48,7 +50,7 @@ def test_what_submit_returns_is_what_the_store_keeps(store: Store, clock: Clock)
 
 def test_many_submissions_in_one_step_are_checked_in_their_order(store: Store) -> None:
     accepted = store.submit_all([submission("acme", 2), submission("globex"), submission("acme")])
-    assert [[each.count for each in group] for group in accepted] == [[0, -1], [0], [-2]]
+    assert [[document.count for document in group] for group in accepted] == [[0, -1], [0], [-2]]
 
 
 def test_many_submissions_are_refused_all_when_one_is(store: Store) -> None:

@@ -30,7 +30,7 @@ CHANGES: list[dict[str, Any]] = [
     {"requests_burst": 7},
     {"bytes_a_day": 5},
 ]
-ALL = CustomerSettings(**{name: value for each in CHANGES for name, value in each.items()})
+ALL = CustomerSettings(**{name: value for change in CHANGES for name, value in change.items()})
 
 
 @pytest.fixture
@@ -63,8 +63,8 @@ def at_once(actions: list[Callable[[], Any]]) -> list[Any]:
 
 def test_a_change_leaves_alone_what_it_does_not_name(store: Store) -> None:
     store.add_customer("acme")
-    for each in CHANGES:
-        store.set_customer("acme", **each)
+    for change in CHANGES:
+        store.set_customer("acme", **change)
     assert store.customer("acme").settings == ALL
     store.set_customer("acme", pending_cap=None, thresholds=None)
     left = replace(ALL, pending_cap=None, thresholds=None)
@@ -77,14 +77,14 @@ def test_a_change_keeps_what_another_process_set_just_before(
     store.add_customer("acme")
     let_go_first(store, monkeypatch, lambda: other.set_customer("acme", weight=2.0, bytes_a_day=5))
     store.set_customer("acme", pending_cap=3)
-    kept = CustomerSettings(weight=2.0, bytes_a_day=5, pending_cap=3)
-    assert store.customer("acme").settings == kept
+    expected = CustomerSettings(weight=2.0, bytes_a_day=5, pending_cap=3)
+    assert store.customer("acme").settings == expected
 
 
 def test_changes_made_at_once_are_all_kept(store: Store, other: Store) -> None:
     store.add_customer("acme")
     pairs = zip(cycle([store, other]), CHANGES)
-    at_once([partial(each.set_customer, "acme", **change) for each, change in pairs])
+    at_once([partial(own_store.set_customer, "acme", **change) for own_store, change in pairs])
     assert store.customer("acme").settings == ALL
 
 
@@ -104,7 +104,7 @@ def test_each_change_is_told_with_all_that_then_holds(store: Store) -> None:
     store.add_customer("acme", by="anna")
     store.set_customer("acme", weight=2.0, by="ben")
     store.set_customer("acme", thresholds=(-1,), by="carl")
-    assert [(each.actor, each.kind, each.data) for each in store.audit()] == [
+    assert [(event.actor, event.kind, event.data) for event in store.audit()] == [
         ("carl", "customer-set", {"weight": 2.0, "thresholds": [-1]}),
         ("ben", "customer-set", {"weight": 2.0}),
         ("anna", "customer-added", {}),
@@ -145,7 +145,7 @@ def test_settings_of_an_unknown_customer_are_refused(store: Store) -> None:
 def test_a_customer_comes_with_its_settings(store: Store) -> None:
     assert store.add_customer("acme", by="anna", pending_cap=3, account="bill")
     assert store.customer("acme").settings == CustomerSettings(account="bill", pending_cap=3)
-    assert [(each.actor, each.kind, each.data) for each in store.audit()] == [
+    assert [(event.actor, event.kind, event.data) for event in store.audit()] == [
         ("anna", "customer-set", {"account": "bill", "pending_cap": 3}),
         ("anna", "customer-added", {}),
     ]
@@ -172,7 +172,7 @@ def test_a_customer_with_wrong_settings_is_not_added(
 def test_a_customer_is_never_there_without_its_settings(
     store: Store, other: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What breaks between the two steps undoes both, and until then nobody sees the first."""
+    """An error between the two steps rolls back both; no reader sees the first one before."""
     seen = []
 
     def break_off(*_: object) -> None:
@@ -189,10 +189,12 @@ def test_a_customer_is_never_there_without_its_settings(
 def test_of_those_who_add_one_customer_at_once_one_does(store: Store, other: Store) -> None:
     caps = range(1, 9)
     pairs = zip(cycle([store, other]), caps)
-    added = at_once([partial(each.add_customer, "acme", pending_cap=cap) for each, cap in pairs])
+    added = at_once(
+        [partial(own_store.add_customer, "acme", pending_cap=cap) for own_store, cap in pairs]
+    )
     assert sorted(added) == [False] * 7 + [True]
     assert store.customer("acme").settings.pending_cap == caps[added.index(True)]
-    assert [each.kind for each in store.events()] == ["customer-added", "customer-set"]
+    assert [event.kind for event in store.events()] == ["customer-added", "customer-set"]
 
 
 def test_who_adds_a_customer_just_after_another_changes_nothing(

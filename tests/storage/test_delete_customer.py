@@ -30,7 +30,7 @@ def test_keys_webhooks_and_names_go_with_the_customer(store: Store) -> None:
     store.delete(document.id)
     assert store.delete_customer("acme", by="operator") is True
     assert store.customers() == []
-    assert webhook.id not in {each.id for each in store.outbox.webhooks()}
+    assert webhook.id not in {webhook.id for webhook in store.outbox.webhooks()}
     assert store.deleted_customer(document.id) is None
     with pytest.raises(UnknownBatch):
         store.batch("b1")
@@ -49,18 +49,18 @@ def test_webhooks_of_all_customers_are_told_without_the_name(store: Store) -> No
     for _ in range(2):
         store.finish(must_claim(store), DONE)
     pending = submit_one(store, name)
-    for each in (document.id, pending.id):
-        store.delete(each)
+    for id_ in (document.id, pending.id):
+        store.delete(id_)
     before = store.outbox.deliveries(webhook.id)
     assert len(before) == 4, "two are done, a batch is done, and one was cancelled"
     assert store.delete_customer(name) is True
     assert store.outbox.deliveries(webhook.id) == before
-    told = []
+    bodies = []
     while (sending := store.outbox.claim()) is not None:
-        told.append(json.loads(sending.body)["data"])
-    assert [data["customer"] for data in told].count(other) == 1
-    assert name not in repr(told)
-    assert {document.id, pending.id, "b1"} <= {data["id"] for data in told}
+        bodies.append(json.loads(sending.body)["data"])
+    assert [data["customer"] for data in bodies].count(other) == 1
+    assert name not in repr(bodies)
+    assert {document.id, pending.id, "b1"} <= {data["id"] for data in bodies}
 
 
 def test_the_figures_of_the_others_do_not_need_the_deleted_one(store: Store) -> None:

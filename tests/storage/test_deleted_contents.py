@@ -38,7 +38,7 @@ def test_deleted_contents_are_gone_at_close(tmp_path: Path) -> None:
 def test_deleted_contents_are_gone_soon_after_a_kill(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Finding 8: whoever opens the folder next makes up for it."""
+    """Finding 8: the next process that opens the folder purges."""
     data, killed, truncated = tmp_path / "data", tmp_path / "killed", Event()
     with Fairlead(data) as fairlead:
         for id_ in submitted(fairlead):

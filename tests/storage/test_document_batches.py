@@ -92,7 +92,7 @@ def test_attachments_belong_to_it(store: Store) -> None:
     assert store.batch(ID).batch.documents == 2
     store.finish(must_claim(store), DONE)
     assert len(ends(store)) == 1
-    assert [each.batch for each in store.documents(parent=document.id)] == [ID]
+    assert [part.batch for part in store.documents(parent=document.id)] == [ID]
 
 
 def test_it_grows_until_it_has_ended(store: Store) -> None:

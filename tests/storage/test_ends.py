@@ -72,7 +72,9 @@ def test_results_are_read_for_many_documents_at_once(store: Store) -> None:
     for content in (short, None):
         ids.append(submit_one(store, "acme").id)
         store.finish(must_claim(store), DONE._replace(short=content))
-    stored = {(each.document, each.role): each for each in store.stored_results(ids, ["text"])}
+    stored = {
+        (result.document, result.role): result for result in store.stored_results(ids, ["text"])
+    }
     assert stored[ids[0], "text"].content == b"One word"
     assert stored[ids[1], "text"].content is None
     assert stored[ids[1], "text"].key == "text-of-it"

@@ -56,7 +56,7 @@ def test_progress_is_told_of_the_newest_claim_only(store: Store, clock: Clock) -
     new = must_claim(store)
     last = store.last_event()
     store.progress([Progress(old, 4, 10), Progress(new, 1, 10)])
-    assert [(each.kind.value, each.data) for each in store.events(last)] == [
+    assert [(event.kind.value, event.data) for event in store.events(last)] == [
         ("progress", {"pages_done": 1, "pages": 10})
     ]
 
@@ -117,9 +117,9 @@ def test_the_life_of_one_document_is_told_alone(store: Store) -> None:
     assert claim.id == first.id
     store.finish(claim, DONE)
     store.cancel(second.id, by="key")
-    kinds = [each.kind for each in store.events_of(first.id)]
+    kinds = [event.kind for event in store.events_of(first.id)]
     assert kinds == [EventKind.SUBMITTED, EventKind.CLAIMED, EventKind.DONE]
-    assert [each.actor for each in store.events_of(second.id)] == [None, "key"]
+    assert [event.actor for event in store.events_of(second.id)] == [None, "key"]
     store.delete(first.id)
-    assert [each.kind for each in store.events_of(first.id)] == [*kinds, EventKind.DELETED]
+    assert [event.kind for event in store.events_of(first.id)] == [*kinds, EventKind.DELETED]
     assert store.events_of("no such id") == []

@@ -1,4 +1,4 @@
-"""A reader of the event feed on PostgreSQL misses nothing, whoever writes meanwhile.
+"""A reader of the event feed on PostgreSQL misses nothing during concurrent writes.
 
 Events get their numbers before they are committed. So a reader may see a higher number before a
 lower one; the lower one may also have been undone.
@@ -58,8 +58,8 @@ def test_a_reader_misses_nothing_while_six_processes_write(store: Store, tmp_pat
     for process in processes:
         process.communicate()
         assert process.returncode == 0
-    while found := numbers(store, seen[-1]):
-        seen += found
+    while new := numbers(store, seen[-1]):
+        seen += new
     with psycopg.connect(postgreskit.url_for(tmp_path)) as connection:
         rows = connection.execute("SELECT seq FROM events ORDER BY seq").fetchall()
     assert len(rows) > PROCESSES * ROUNDS
@@ -91,7 +91,7 @@ def test_an_open_transaction_is_waited_for(store: Store, tmp_path: Path) -> None
 def test_a_transaction_that_ends_between_two_looks_is_not_missed(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It ends after the numbers were read and before the reader asks who is still writing."""
+    """It ends after the numbers were read and before the reader reads the open transactions."""
     submit(store, "acme")
     last = store.last_event()
     with psycopg.connect(postgreskit.url_for(tmp_path)) as connection:

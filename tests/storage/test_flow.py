@@ -1,4 +1,4 @@
-"""The work of late, as the store tells it to the forecast."""
+"""The recent work that the store gives to the forecast."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ def test_it_tells_of_workers_arrivals_and_costs(store: Store, clock: Clock) -> N
     store.finish(must_claim(store), DONE._replace(seconds=7.0))
     must_claim(store)
     clock.advance(5)
-    found = store.flow()
-    assert found.workers == 3
-    assert [each.elapsed for each in found.running] == [5.0]
-    assert [(each.age, each.behind) for each in found.arrived] == [
+    flow = store.flow()
+    assert flow.workers == 3
+    assert [running.elapsed for running in flow.running] == [5.0]
+    assert [(arrival.age, arrival.behind) for arrival in flow.arrived] == [
         *((5.0, 2.0), (5.0, 1.0), (5.0, 1.0), (5.0, 1.0))
     ]
     estimate = store.documents()[-1].estimate
-    assert found.finished == (FinishedDocument(estimate, 7.0),)
+    assert flow.finished == (FinishedDocument(estimate, 7.0),)
 
 
 def test_under_fair_arrivals_lie_ahead_of_the_clock(store: Store, rules: RulesInForce) -> None:
     rules.change(policy="fair", unit=0.001)
     submit(store, "acme", 3)
-    behind = [each.behind for each in store.flow().arrived]
+    behind = [arrival.behind for arrival in store.flow().arrived]
     assert behind[0] > behind[1] > behind[2] == 0.0
     place = store.place(store.documents()[0].id)
     assert place is not None

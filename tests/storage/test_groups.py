@@ -55,17 +55,17 @@ class Life:
 
     def submit(self, customer: str, flags: list[bool]) -> None:
         if flags:
-            self.store.submit(Submission(customer, tuple(self.new(urgent=each) for each in flags)))
+            self.store.submit(Submission(customer, tuple(self.new(urgent=flag) for flag in flags)))
 
     def claim(self, number: int) -> None:
         groups = [["worker"]] * number if self.apart else [["worker"] * number]
         for group in groups:
             self.held += self.store.claim_for(group)
 
-    def finish(self, made: list[tuple[Outcome, float | None, int]]) -> None:
-        taken, self.held = self.held[: len(made)], self.held[len(made) :]
-        outcomes = [(claim, self.outcome(*each)) for claim, each in zip(taken, made, strict=False)]
-        groups = [[each] for each in outcomes] if self.apart else [outcomes]
+    def finish(self, ends: list[tuple[Outcome, float | None, int]]) -> None:
+        taken, self.held = self.held[: len(ends)], self.held[len(ends) :]
+        outcomes = [(claim, self.outcome(*end)) for claim, end in zip(taken, ends, strict=False)]
+        groups = [[outcome] for outcome in outcomes] if self.apart else [outcomes]
         for group in groups:
             self.store.finish_all(group)
 

@@ -1,4 +1,4 @@
-"""Idle: nothing runs, and nothing would run without somebody's help."""
+"""Idle: nothing runs, and nothing will run without an operator."""
 
 from __future__ import annotations
 

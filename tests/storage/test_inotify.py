@@ -107,7 +107,7 @@ def feeds(tmp_path: Path) -> Iterator[Callable[[], InotifyFeed]]:
         yield lambda: stack.enter_context(closing(InotifyFeed(path, lambda: 0)))
 
 
-# --- who is woken ---
+# --- wake-ups ---
 
 
 def test_a_commit_wakes_another_process(tmp_path: Path) -> None:

@@ -85,8 +85,8 @@ def test_claims_that_a_step_ended_do_not_count_as_lost(
     rules.change(retry=RetryRule(max_attempts=2))
     document = one(store)
     for settled in (1, 2, 3):
-        found = Interim(FOUND.steps, 1, settled=settled)
-        store.finish(must_claim(store), Delayed(1.0, found, "step-failed", "It failed."))
+        interim = Interim(FOUND.steps, 1, settled=settled)
+        store.finish(must_claim(store), Delayed(1.0, interim, "step-failed", "It failed."))
         clock.advance(2)
     must_claim(store)
     clock.advance(LEASE + 1)

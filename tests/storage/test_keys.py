@@ -1,4 +1,4 @@
-"""Keys, who decided what, deletion and tallies: the same of every store."""
+"""Keys, the audit, deletion and tallies: the same for every store."""
 
 from __future__ import annotations
 
@@ -52,18 +52,18 @@ def test_the_audit_tells_who_decided_newest_first_and_in_pages(store: Store) -> 
     store.resume("acme", by="ben")
     store.set_customer("acme", weight=2, by="anna")
     store.reset("acme")
-    found = store.audit()
-    assert [(each.actor, each.kind.value) for each in found] == [
+    decisions = store.audit()
+    assert [(event.actor, event.kind.value) for event in decisions] == [
         *(("anna", "customer-set"), ("ben", "customer-resumed"), ("anna", "customer-paused")),
     ]
-    assert store.audit(before=found[0].seq, limit=1) == found[1:2]
+    assert store.audit(before=decisions[0].seq, limit=1) == decisions[1:2]
 
 
 def test_events_of_one_customer_are_its_own(store: Store) -> None:
     submit(store, "acme", 2)
     submit(store, "globex", 2)
     ours = store.events(customer="acme")
-    assert ours == [each for each in store.events() if each.customer == "acme"]
+    assert ours == [event for event in store.events() if event.customer == "acme"]
     assert store.events(ours[0].seq, 1, customer="acme") == ours[1:2]
     assert store.events(customer="nobody") == []
 
@@ -91,7 +91,7 @@ def test_a_pending_document_is_cancelled_before_it_is_deleted(store: Store, clai
     claim = must_claim(store) if claimed else None
     assert store.delete(document.id) == []
     assert store.customer("acme").pending == 0
-    assert [each.kind.value for each in store.events()][-2:] == ["cancelled", "deleted"]
+    assert [event.kind.value for event in store.events()][-2:] == ["cancelled", "deleted"]
     if claim is not None:
         assert store.lost([claim]) == [claim]
         assert store.finish(claim, DONE) is Saved.STALE
@@ -139,16 +139,16 @@ def test_submissions_together_are_accepted_or_refused_each_alone(store: Store) -
     assert isinstance(refused, PendingCapReached)
     assert isinstance(first, list)
     assert isinstance(second, list)
-    assert [each.count for each in first + second] == [0, -1, -2]
+    assert [document.count for document in first + second] == [0, -1, -2]
     assert store.submit_each([]) == []
 
 
 def test_repeats_among_submissions_together_are_one_document(store: Store) -> None:
     one = submission("acme", key="k", fingerprint="body")
     answers = store.submit_each([one, submission("acme", key="k", fingerprint="body")])
-    documents = [each[0] for each in answers if isinstance(each, list)]
-    assert len({each.id for each in documents}) == 1
-    assert all(isinstance(each, Document) for each in documents)
+    documents = [answer[0] for answer in answers if isinstance(answer, list)]
+    assert len({document.id for document in documents}) == 1
+    assert all(isinstance(document, Document) for document in documents)
 
 
 def test_tallies_count_by_state_and_priority(store: Store) -> None:

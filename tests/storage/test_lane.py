@@ -1,4 +1,4 @@
-"""The overdue lane: nobody waits for ever, and the lane takes at most its share."""
+"""The overdue lane: no customer starves, and the lane takes at most its share."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def earn_credit(store: Store, claims: int = 3) -> None:
 
 
 def steady(store: Store, clock: Clock, rounds: int) -> list[Claim]:
-    """Every second somebody else sends one document of priority 1, and one is claimed."""
+    """Every second another customer sends a document of priority 1, and one is claimed."""
     claims = []
     for number in range(rounds):
         submit(store, f"steady {number}")
@@ -130,14 +130,14 @@ def test_a_customer_that_may_not_run_is_not_overdue(
     store: Store, clock: Clock, hindrance: str
 ) -> None:
     submit(store, "acme", 2)
-    held = must_claim(store)
+    claim = must_claim(store)
     if hindrance == "pause":
         store.pause("acme")
     else:
         store.set_customer("acme", processing_cap=1)
     earn_credit(store)
     clock.advance(AFTER * 3)
-    store.renew([held])
+    store.renew([claim])
     submit(store, "globex", 2)
     assert must_claim(store).customer == "globex"
     assert must_claim(store).customer == "globex"

@@ -1,4 +1,4 @@
-"""Who holds a document: leases, fences, rescue, and the end of a document that kills workers."""
+"""Leases, fences, rescue, and the end of a document that kills workers."""
 
 from __future__ import annotations
 
@@ -116,11 +116,11 @@ def test_renewing_lengthens_the_lease(store: Store, clock: Clock) -> None:
 
 def test_renewing_tells_which_claims_are_held_no_more(store: Store, clock: Clock) -> None:
     submit(store, "acme", 3)
-    kept, cancelled, finished = store.claim_for(["one", "two", "three"])
+    current, cancelled, finished = store.claim_for(["one", "two", "three"])
     store.cancel(cancelled.id)
     store.finish(finished, DONE)
-    assert store.lost([kept, cancelled, finished]) == [cancelled, finished]
-    assert store.renew([kept, cancelled, finished]) == [cancelled, finished]
+    assert store.lost([current, cancelled, finished]) == [cancelled, finished]
+    assert store.renew([current, cancelled, finished]) == [cancelled, finished]
 
 
 def test_a_released_document_goes_back_to_its_place_and_the_attempt_does_not_count(
@@ -143,7 +143,7 @@ def test_a_worker_that_stops_gives_back_all_that_it_holds(store: Store) -> None:
         store.claim(worker)
     assert store.release_from(["stops", "idle"]) == 2
     assert store.lease_holders() == ["stays"]
-    assert sorted(each.attempts for each in store.documents()) == [0, 0, 1]
+    assert sorted(document.attempts for document in store.documents()) == [0, 0, 1]
 
 
 def test_a_document_goes_back_to_its_place_when_its_lease_ends(store: Store, clock: Clock) -> None:
@@ -197,7 +197,7 @@ def test_a_rescue_counts_the_attempts_too(store: Store, rules: RulesInForce) -> 
 
 
 def lose(store: Store, clock: Clock, worker: str, *, by_lease: bool) -> None:
-    """The worker is gone, and somebody notices."""
+    """The worker is gone, and another process notices."""
     if by_lease:
         clock.advance(LEASE + 1)
         store.claim_for([])
@@ -212,17 +212,19 @@ by_lease = pytest.mark.parametrize("by_lease", [False, True])
 def test_what_lay_ready_loses_no_attempt_with_its_worker(
     store: Store, clock: Clock, rules: RulesInForce, *, by_lease: bool
 ) -> None:
-    """Even where there is only one: nobody has begun it."""
+    """Even if it was the only attempt: processing has not begun."""
     rules.change(retry=RetryRule(max_attempts=1))
-    begun, *ready = submit(store, "acme", 4)
+    started, *ready = submit(store, "acme", 4)
     assert len(store.claim_for(["gone"], ["gone"] * 3)) == 4
-    assert [store.document(each.id).attempts for each in ready] == [1, 1, 1]
+    assert [store.document(claim.id).attempts for claim in ready] == [1, 1, 1]
     lose(store, clock, "gone", by_lease=by_lease)
-    assert store.document(begun.id).error == "worker-lost"
-    found = [store.document(each.id) for each in ready]
-    assert [(each.state, each.attempts) for each in found] == [(State.WAITING, 0)] * 3
-    told = [event.data for event in store.events() if event.kind is EventKind.RESCUED]
-    assert told == [{"worker": "gone", "ready": True}] * 3
+    assert store.document(started.id).error == "worker-lost"
+    documents = [store.document(claim.id) for claim in ready]
+    assert [(document.state, document.attempts) for document in documents] == [
+        (State.WAITING, 0)
+    ] * 3
+    rescues = [event.data for event in store.events() if event.kind is EventKind.RESCUED]
+    assert rescues == [{"worker": "gone", "ready": True}] * 3
     assert [claim.attempts for claim in work_off(store)] == [1, 1, 1]
 
 
@@ -230,7 +232,7 @@ def test_what_lay_ready_loses_no_attempt_with_its_worker(
 def test_what_lay_ready_and_was_lost_is_begun_at_once_from_then_on(
     store: Store, clock: Clock, *, by_lease: bool
 ) -> None:
-    """It may be what killed the worker. Nobody overtakes it: what lies ready ends before it."""
+    """It may have killed the worker. It keeps its place: prefetched documents end before it."""
     suspects, fresh = submit(store, "acme", 2), submit(store, "acme", 3)
     store.claim_for([], ["gone"] * 2)
     lose(store, clock, "gone", by_lease=by_lease)

@@ -58,7 +58,9 @@ def check_many_processes(kind: str, policy: str, seconds: float) -> None:
         assert store.problems() == []
         check_accepted(store, folder)
         if policy == "classic":
-            counts = [each.count for each in store.documents(customer=BURST, limit=1_000_000)]
+            counts = [
+                document.count for document in store.documents(customer=BURST, limit=1_000_000)
+            ]
             assert sorted(counts, reverse=True) == [-number for number in range(len(counts))]
 
 
@@ -86,8 +88,8 @@ def prepared(kind: str, folder: Path, policy: str, base: float) -> Iterator[Stor
 
 def set_quotas(store: Store) -> None:
     quotas = {
-        name: {"rate": each.limit, "max_running": each.max_running}
-        for name, each in PIPELINES.items()
+        name: {"rate": quota.limit, "max_running": quota.max_running}
+        for name, quota in PIPELINES.items()
     }
 
     def write(connection: Connection) -> None:
@@ -103,14 +105,23 @@ def run_processes(
     script = str(HELPERS / "queueworker.py")
     processes = [
         subprocess.Popen(
-            [sys.executable, script, kind, str(folder), policy, str(each), str(seconds), str(base)],
+            [
+                sys.executable,
+                script,
+                kind,
+                str(folder),
+                policy,
+                str(number),
+                str(seconds),
+                str(base),
+            ],
             env={"PYTHONPATH": ":".join(sys.path), **postgreskit.address()},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
-        for each in range(PROCESSES)
+        for number in range(PROCESSES)
     ]
     try:
         for process in processes:
@@ -141,7 +152,7 @@ def line_of(process: subprocess.Popen[str]) -> str:
 
 
 def check_accepted(store: Store, folder: Path) -> None:
-    """Every document that a process was told of is there, and none is there twice."""
+    """Every document that was accepted exists, and none exists twice."""
     accepted = [
         line for path in sorted(folder.glob("accepted-*")) for line in path.read_text().split()
     ]

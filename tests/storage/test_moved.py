@@ -31,7 +31,7 @@ def move(store: Store, *, seconds: float = 2.0) -> str:
 
 
 def pull(store: Store, number: int = 1) -> list[str]:
-    workers = [f"puller {each}" for each in range(number)]
+    workers = [f"puller {index}" for index in range(number)]
     return [claim.id for claim in store.claim_for(workers, pipelines=[QUEUE])]
 
 

@@ -1,4 +1,4 @@
-"""Who goes next: by priority, then by arrival; the numbers of each customer are always true."""
+"""The order: by priority, then by arrival; the numbers of each customer are always correct."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fairlead.storage import Store
 def test_documents_go_by_priority_then_by_arrival(store: Store) -> None:
     burst = submit(store, "acme", 25)
     late = submit(store, "globex", 4)
-    expected = sorted([*burst, *late], key=lambda each: each.priority)  # keeps the arrival
+    expected = sorted([*burst, *late], key=lambda document: document.priority)  # keeps the arrival
     assert ids(work_off(store)) == ids(expected)
 
 
@@ -116,13 +116,13 @@ def test_the_processing_cap_holds_back_one_customer_only(store: Store) -> None:
 
 def test_a_lower_cap_takes_nothing_away_from_workers(store: Store) -> None:
     submit(store, "acme", 5)
-    held = store.claim_for(["one", "two", "three"])
+    claims = store.claim_for(["one", "two", "three"])
     store.set_customer("acme", processing_cap=1)
-    assert store.lost(held) == []
-    store.finish(held[0], DONE)
-    store.finish(held[1], DONE)
+    assert store.lost(claims) == []
+    store.finish(claims[0], DONE)
+    store.finish(claims[1], DONE)
     assert store.claim("worker") is None
-    store.finish(held[2], DONE)
+    store.finish(claims[2], DONE)
     assert store.claim("worker") is not None
 
 
@@ -138,7 +138,7 @@ def test_a_cap_taken_back_lets_the_documents_run(store: Store) -> None:
 def test_customers_are_listed_by_name(store: Store) -> None:
     for name in ("initech", "acme", "globex"):
         store.add_customer(name)
-    assert [each.name for each in store.customers()] == ["acme", "globex", "initech"]
+    assert [customer.name for customer in store.customers()] == ["acme", "globex", "initech"]
 
 
 def test_a_customer_tells_since_when_it_waits(

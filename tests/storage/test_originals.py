@@ -42,9 +42,9 @@ def test_each_document_has_its_own(store: Store) -> None:
     """More than one statement inserts, with files between them."""
     news = [with_content(b"%d" % number) if number % 3 else new_document() for number in range(120)]
     store.submit(Submission("acme", tuple(news)))
-    assert [store.original(each.id) for each in news] == [each.content for each in news]
+    assert [store.original(new.id) for new in news] == [new.content for new in news]
     claims = store.claim_for(["worker"] * 120)
-    assert {each.id: each.content for each in claims} == {each.id: each.content for each in news}
+    assert {claim.id: claim.content for claim in claims} == {new.id: new.content for new in news}
 
 
 def test_it_comes_with_every_claim_and_stays_at_the_end(store: Store, clock: Clock) -> None:
@@ -63,7 +63,7 @@ def test_what_is_refused_is_not_kept(store: Store) -> None:
     news = (with_content(b"one"), with_content(b"two"))
     with pytest.raises(PendingCapReached):
         store.submit(Submission("acme", news))
-    assert [store.original(each.id) for each in news] == [None, None]
+    assert [store.original(new.id) for new in news] == [None, None]
 
 
 def test_those_accepted_together_and_apart(store: Store) -> None:
@@ -71,16 +71,17 @@ def test_those_accepted_together_and_apart(store: Store) -> None:
     news = [with_content(b"%d" % number) for number in range(6)]
     names = ("acme", "full", "acme", "full", "globex", "acme")
     pairs = zip(names, news, strict=True)
-    answers = store.submit_each([Submission(name, (each,)) for name, each in pairs])
-    assert [isinstance(each, Exception) for each in answers] == [False] * 3 + [True] + [False] * 2
-    kept = [store.original(each.id) for each in news]
-    assert kept == [b"0", b"1", b"2", None, b"4", b"5"]
+    outcomes = store.submit_each([Submission(name, (new,)) for name, new in pairs])
+    refused = [isinstance(outcome, Exception) for outcome in outcomes]
+    assert refused == [False, False, False, True, False, False]
+    contents = [store.original(new.id) for new in news]
+    assert contents == [b"0", b"1", b"2", None, b"4", b"5"]
 
 
 def test_a_repeat_keeps_what_came_first(store: Store) -> None:
     first, second = with_content(b"same"), with_content(b"same")
-    for each in (first, second):
-        store.submit(Submission("acme", (each,), key="k", fingerprint="f"))
+    for new in (first, second):
+        store.submit(Submission("acme", (new,), key="k", fingerprint="f"))
     assert store.original(first.id) == b"same"
     assert store.original(second.id) is None
 
@@ -89,7 +90,7 @@ def test_parts_are_kept_with_the_end_of_what_they_were_in(store: Store) -> None:
     submit_one(store, "acme")
     parts = (with_content(b"short"), new_document())
     store.finish(must_claim(store), DONE._replace(parts=parts))
-    assert [store.original(each.id) for each in parts] == [b"short", None]
+    assert [store.original(part.id) for part in parts] == [b"short", None]
 
 
 def test_parts_of_what_came_too_late_are_not_kept(store: Store) -> None:
@@ -106,12 +107,12 @@ def test_parts_that_are_left_out_are_not_kept(store: Store, rules: RulesInForce)
     submit_one(store, "acme")
     parts = (with_content(b"taken"), with_content(b"left out"))
     store.finish(must_claim(store), DONE._replace(parts=parts))
-    assert [store.original(each.id) for each in parts] == [b"taken", None]
+    assert [store.original(part.id) for part in parts] == [b"taken", None]
 
 
 @pytest.mark.parametrize("is_pending", [True, False])
 def test_it_goes_with_its_document(store: Store, is_pending: bool) -> None:
-    gone, stays = (with_content(each) for each in (b"gone", b"stays"))
+    gone, stays = (with_content(content) for content in (b"gone", b"stays"))
     store.submit(Submission("acme", (gone, stays)))
     if not is_pending:
         store.finish(must_claim(store), DONE)

@@ -40,13 +40,13 @@ GOOD, BAD = WebhookResponse(204), WebhookResponse(500, "oh no")
 
 
 def must_send(store: Store) -> Sending:
-    found = store.outbox.claim()
-    assert found is not None, "a delivery should have been due"
-    return found
+    sending = store.outbox.claim()
+    assert sending is not None, "a delivery should have been due"
+    return sending
 
 
-def told(store: Store, webhook: str) -> list[str]:
-    return [each.kind for each in reversed(store.outbox.deliveries(webhook))]
+def delivered_kinds(store: Store, webhook: str) -> list[str]:
+    return [delivery.kind for delivery in reversed(store.outbox.deliveries(webhook))]
 
 
 def test_a_webhook_without_a_customer_is_told_of_all(store: Store) -> None:
@@ -58,10 +58,10 @@ def test_a_webhook_without_a_customer_is_told_of_all(store: Store) -> None:
         submit_one(store, customer)
         store.finish(must_claim(store), DONE)
     assert every.customer is None
-    assert told(store, every.id) == ["document.done", "document.done"]
-    assert told(store, own.id) == ["document.done"]
-    assert [each.id for each in store.outbox.webhooks("acme")] == [own.id]
-    assert [each.id for each in store.outbox.webhooks()] == [own.id, every.id]
+    assert delivered_kinds(store, every.id) == ["document.done", "document.done"]
+    assert delivered_kinds(store, own.id) == ["document.done"]
+    assert [webhook.id for webhook in store.outbox.webhooks("acme")] == [own.id]
+    assert [webhook.id for webhook in store.outbox.webhooks()] == [own.id, every.id]
     sending = must_send(store)
     assert store.outbox.settle(sending, WebhookResponse(410), jitter=0.0) is Saved.SAVED
     store.outbox.set(every.id, enabled=False)
@@ -77,8 +77,12 @@ def test_each_end_of_a_document_is_told_to_its_own_customer_alone(store: Store) 
     store.finish(must_claim(store), DAMAGED)
     store.retry(failed.id)  # not asked for
     store.cancel(failed.id)
-    assert told(store, mine.id) == ["document.done", "document.failed", "document.cancelled"]
-    assert told(store, other.id) == []
+    assert delivered_kinds(store, mine.id) == [
+        "document.done",
+        "document.failed",
+        "document.cancelled",
+    ]
+    assert delivered_kinds(store, other.id) == []
     assert store.outbox.deliveries(mine.id)[-1].document == done.id
 
 
@@ -114,9 +118,9 @@ def test_an_outcome_that_comes_too_late_tells_nothing(store: Store, clock: Clock
     clock.advance(1000)
     new = must_claim(store)
     assert store.finish(old, DONE) is Saved.STALE
-    assert told(store, webhook.id) == []
+    assert delivered_kinds(store, webhook.id) == []
     store.finish(new, DONE)
-    assert told(store, webhook.id) == ["document.done"]
+    assert delivered_kinds(store, webhook.id) == ["document.done"]
 
 
 def test_a_good_answer_settles_it(store: Store) -> None:
@@ -125,9 +129,9 @@ def test_a_good_answer_settles_it(store: Store) -> None:
     sending = must_send(store)
     assert (sending.id, sending.url, sending.secret) == (test.id, webhook.url, SECRET)
     assert store.outbox.settle(sending, WebhookResponse(200, "thanks"), jitter=0.5) is Saved.SAVED
-    found = store.outbox.delivery(test.id)
-    assert (found.status, found.attempts, found.code) == (Status.DELIVERED, 1, 200)
-    assert (found.answer, found.next_at) == ("thanks", None)
+    delivery = store.outbox.delivery(test.id)
+    assert (delivery.status, delivery.attempts, delivery.code) == (Status.DELIVERED, 1, 200)
+    assert (delivery.answer, delivery.next_at) == ("thanks", None)
     assert store.outbox.next_at() is None
 
 
@@ -136,13 +140,13 @@ def test_attempts_are_spread_over_hours_and_end(store: Store, clock: Clock) -> N
     test = store.outbox.test(webhook.id)
     for delay in DELAYS:
         store.outbox.settle(must_send(store), BAD, jitter=0.5)
-        found = store.outbox.delivery(test.id)
-        assert found.next_at == pytest.approx(clock.now + 1.1 * delay)
+        delivery = store.outbox.delivery(test.id)
+        assert delivery.next_at == pytest.approx(clock.now + 1.1 * delay)
         assert store.outbox.claim() is None
         clock.advance(1.1 * delay)
     store.outbox.settle(must_send(store), BAD, jitter=0.5)
-    found = store.outbox.delivery(test.id)
-    assert (found.status, found.attempts) == (Status.FAILED, len(DELAYS) + 1)
+    delivery = store.outbox.delivery(test.id)
+    assert (delivery.status, delivery.attempts) == (Status.FAILED, len(DELAYS) + 1)
 
 
 def test_before_the_first_attempt_there_is_no_delay() -> None:
@@ -158,15 +162,15 @@ def test_a_receiver_that_fails_for_a_day_is_disabled_and_that_is_told(
     for delay in (*DELAYS, LASTING):
         store.outbox.settle(must_send(store), BAD, jitter=0.0)
         clock.advance(delay)
-    found = store.outbox.webhook(webhook.id)
-    assert not found.enabled
-    assert found.disabled_because
+    disabled = store.outbox.webhook(webhook.id)
+    assert not disabled.enabled
+    assert disabled.disabled_because
     event = store.events()[-1]
     assert (event.kind, event.customer) == ("webhook-disabled", "acme")
     assert event.data["webhook"] == webhook.id
     submit_one(store, "acme")
     store.finish(must_claim(store), DONE)
-    assert told(store, webhook.id) == ["webhook.test"]
+    assert delivered_kinds(store, webhook.id) == ["webhook.test"]
     assert store.outbox.set(webhook.id, enabled=True).failing_since is None
 
 
@@ -189,9 +193,9 @@ def test_gone_disables_at_once(store: Store) -> None:
     store.outbox.settle(must_send(store), WebhookResponse(410), jitter=0.0)
     assert not store.outbox.webhook(webhook.id).enabled
     assert store.outbox.delivery(test.id).status is Status.FAILED
-    for act, what in ((store.outbox.test, webhook.id), (store.outbox.resend, test.id)):
+    for act, id_ in ((store.outbox.test, webhook.id), (store.outbox.resend, test.id)):
         with pytest.raises(InvalidWebhook, match="disabled"):
-            act(what)
+            act(id_)
     assert store.outbox.delivery(test.id).status is Status.FAILED
 
 
@@ -211,13 +215,13 @@ def test_what_nobody_settled_comes_again_under_the_same_id(store: Store, clock: 
 def test_busy_webhooks_and_customers_are_left_aside(store: Store, clock: Clock) -> None:
     first, second = added(store, "acme", 1), added(store, "acme", 2)
     other = added(store, "globex")
-    for each in (first, second, other):
-        store.outbox.test(each.id)
+    for webhook in (first, second, other):
+        store.outbox.test(webhook.id)
         clock.advance(1)
     assert store.outbox.claim(webhooks=[first.id], customers=["acme"]) is not None
-    found = store.outbox.claim(webhooks=[first.id])
-    assert found is not None
-    assert found.webhook == second.id
+    sending = store.outbox.claim(webhooks=[first.id])
+    assert sending is not None
+    assert sending.webhook == second.id
     assert must_send(store).webhook == first.id
 
 
@@ -234,7 +238,7 @@ def test_sent_again_it_keeps_its_id_and_gets_all_attempts(store: Store) -> None:
 def test_sent_again_during_an_attempt_it_goes_out_again_at_once(
     store: Store, answer: WebhookResponse
 ) -> None:
-    """What became of the attempt under way settles nothing: somebody wanted another one."""
+    """The result of the running attempt settles nothing: another one was requested."""
     webhook = added(store, "acme")
     test = store.outbox.test(webhook.id)
     under_way = must_send(store)
@@ -272,7 +276,7 @@ def test_removed_it_is_gone_with_its_deliveries(store: Store) -> None:
 
 
 SECRETIVE = ("invoice 4711.pdf", "0123abcd", "4711 at last")
-"""Of the document below: its name, its digest, and what a receiver says of it."""
+"""The name and the digest of the document below, and a receiver's response about it."""
 
 
 def secret_document(store: Store) -> str:
@@ -283,8 +287,8 @@ def secret_document(store: Store) -> str:
 
 def all_told(store: Store, webhook: str) -> list[dict[str, Any]]:
     """The bodies of all deliveries of a webhook, as a receiver gets them when they come again."""
-    for each in store.outbox.deliveries(webhook):
-        store.outbox.resend(each.id)
+    for delivery in store.outbox.deliveries(webhook):
+        store.outbox.resend(delivery.id)
     bodies = []
     while (sending := store.outbox.claim()) is not None:
         bodies.append(json.loads(sending.body))
@@ -293,7 +297,7 @@ def all_told(store: Store, webhook: str) -> list[dict[str, Any]]:
 
 def test_of_a_deleted_document_deliveries_tell_only_what_became_of_it(store: Store) -> None:
     webhook = added(store, "acme")
-    deleted, kept = secret_document(store), submit_one(store, "acme")
+    deleted, other = secret_document(store), submit_one(store, "acme")
     for _ in range(2):
         store.finish(must_claim(store), DONE)
     store.outbox.settle(must_send(store), WebhookResponse(200, SECRETIVE[2]), jitter=0.0)
@@ -301,10 +305,10 @@ def test_of_a_deleted_document_deliveries_tell_only_what_became_of_it(store: Sto
     settled = store.outbox.deliveries(webhook.id)[-1]
     assert (settled.document, settled.code, settled.answer) == (deleted, 200, None)
     bare, whole = all_told(store, webhook.id)
-    assert not any(each in json.dumps(bare) for each in SECRETIVE)
+    assert not any(secret in json.dumps(bare) for secret in SECRETIVE)
     assert bare["type"] == "document.done"
     assert (bare["data"]["id"], bare["data"]["state"]) == (deleted, "done")
-    assert (whole["data"]["id"], whole["data"]["name"]) == (kept.id, kept.name)
+    assert (whole["data"]["id"], whole["data"]["name"]) == (other.id, other.name)
     assert set(bare["data"]) == set(whole["data"]), "a receiver finds all keys"
 
 
@@ -327,8 +331,8 @@ def test_an_answer_to_what_was_told_before_a_deletion_is_not_kept(store: Store) 
         store.outbox.settle(under_way, WebhookResponse(200, SECRETIVE[2]), jitter=0.0)
         is Saved.SAVED
     )
-    (found,) = store.outbox.deliveries(webhook.id)
-    assert (found.status, found.code, found.answer) == (Status.DELIVERED, 200, None)
+    (delivery,) = store.outbox.deliveries(webhook.id)
+    assert (delivery.status, delivery.code, delivery.answer) == (Status.DELIVERED, 200, None)
 
 
 def test_old_deliveries_are_forgotten_and_numbers_never_return(store: Store, clock: Clock) -> None:
@@ -336,10 +340,10 @@ def test_old_deliveries_are_forgotten_and_numbers_never_return(store: Store, clo
     old = store.outbox.test(webhook.id)
     store.outbox.settle(must_send(store), GOOD, jitter=0.0)
     clock.advance(10)
-    kept = store.outbox.test(webhook.id)
+    newest = store.outbox.test(webhook.id)
     assert store.outbox.forget(before=clock.now) == 1
-    assert [each.id for each in store.outbox.deliveries(webhook.id)] == [kept.id]
-    assert store.outbox.test(webhook.id).id not in (old.id, kept.id)
+    assert [delivery.id for delivery in store.outbox.deliveries(webhook.id)] == [newest.id]
+    assert store.outbox.test(webhook.id).id not in (old.id, newest.id)
 
 
 def test_deliveries_come_in_pages(store: Store) -> None:
@@ -347,7 +351,7 @@ def test_deliveries_come_in_pages(store: Store) -> None:
     ids = [store.outbox.test(webhook.id).id for _ in range(5)]
     first = store.outbox.deliveries(webhook.id, limit=3)
     second = store.outbox.deliveries(webhook.id, before=first[-1].id)
-    assert [each.id for each in first + second] == ids[::-1]
+    assert [delivery.id for delivery in first + second] == ids[::-1]
 
 
 @pytest.mark.parametrize("id_", ["", "msg_acme-1_2", "msg_x_1", "msg_acme-1_١", "1" * 400])
@@ -382,16 +386,16 @@ def test_the_claim_is_flat_and_every_index_is_used(tmp_path: Path) -> None:
     store.finish(must_claim(store), DONE)
     store.delete(document.id)
     writer.exec_trace = None
-    found = {
+    plan_of = {
         statement: " ".join(
             row[3] for row in writer.execute(f"EXPLAIN QUERY PLAN {statement}", bindings)
         )
         for statement, bindings in seen.items()
     }
-    plans = " ".join(found.values())
+    plans = " ".join(plan_of.values())
     assert not re.search(r"SCAN (deliveries|webhooks|d\b)", plans)
     # A short list of values may be sorted.
-    sorts = [each for each, plan in found.items() if "TEMP B-TREE" in plan]
+    sorts = [text for text, plan in plan_of.items() if "TEMP B-TREE" in plan]
     assert all("json_each" in statement for statement in sorts)
     for index in (
         *("webhooks_of_customer", "webhooks_due"),

@@ -31,7 +31,7 @@ def test_parts_belong_to_the_same_customer_and_know_their_parent(store: Store) -
     done = with_parts(2)
     store.finish(must_claim(store), done)
     parts = store.documents(parent=letter.id)
-    assert [each.id for each in reversed(parts)] == [each.id for each in done.parts]
+    assert [part.id for part in reversed(parts)] == [part.id for part in done.parts]
     for part in parts:
         assert (part.customer, part.parent) == ("acme", letter.id)
         assert store.stored_document(part.id).depth == 1
@@ -45,13 +45,13 @@ def test_parts_of_a_deleted_document_still_know_and_show_their_parent(store: Sto
     before = store.documents(parent=letter.id)
     store.delete(letter.id)
     assert store.documents(parent=letter.id) == before
-    assert {each.parent for each in store.documents()} == {letter.id}
+    assert {document.parent for document in store.documents()} == {letter.id}
 
 
 def test_parts_are_counted(store: Store) -> None:
     submit(store, "acme", 2)
     store.finish(must_claim(store), with_parts(3))
-    assert sorted(each.count for each in store.documents()) == [-4, -3, -2, -1, 0]
+    assert sorted(document.count for document in store.documents()) == [-4, -3, -2, -1, 0]
     assert submit_one(store, "acme").count == -5
 
 
@@ -93,7 +93,11 @@ def test_a_family_has_a_depth(store: Store, rules: RulesInForce) -> None:
     submit_one(store, "acme")
     while claim := store.claim("worker"):
         store.finish(claim, with_parts(1))
-    assert sorted(store.stored_document(each.id).depth for each in store.documents()) == [0, 1, 2]
+    assert sorted(store.stored_document(document.id).depth for document in store.documents()) == [
+        0,
+        1,
+        2,
+    ]
 
 
 def test_families_do_not_share_their_limits(store: Store, rules: RulesInForce) -> None:
@@ -118,7 +122,7 @@ def test_parts_are_placed_by_the_policy_in_force(
     rules.change(policy=policy)
     submit_one(store, "acme")
     store.finish(must_claim(store), with_parts(2))
-    assert {each.policy for each in store.documents()} == {
+    assert {document.policy for document in store.documents()} == {
         "classic/1" if policy == "classic" else "fair/2"
     }
     assert store.problems() == []
@@ -128,8 +132,8 @@ def test_a_submission_of_a_part_is_told(store: Store) -> None:
     submit_one(store, "acme")
     done = with_parts(1)
     store.finish(must_claim(store), done)
-    told = [each for each in store.events() if each.kind is EventKind.SUBMITTED]
-    assert [each.document for each in told][1] == done.parts[0].id
+    submissions = [event for event in store.events() if event.kind is EventKind.SUBMITTED]
+    assert [event.document for event in submissions][1] == done.parts[0].id
 
 
 # --- Markdown and passwords ---
@@ -139,8 +143,8 @@ def test_markdown_is_kept_beside_the_text(store: Store) -> None:
     document = submit_one(store, "acme")
     done = DONE._replace(markdown_key="its-markdown", markdown_sha256="1" * 64)
     store.finish(must_claim(store), done)
-    found = store.stored_document(document.id)
-    assert (found.markdown_key, found.markdown_sha256) == ("its-markdown", "1" * 64)
+    stored = store.stored_document(document.id)
+    assert (stored.markdown_key, stored.markdown_sha256) == ("its-markdown", "1" * 64)
     assert store.known_texts([document.id]) == {"text-of-it", "its-markdown"}
 
 
@@ -197,9 +201,9 @@ def test_a_retry_of_a_pending_document_leaves_its_password(store: Store) -> None
 
 def test_the_rule_takes_the_first_ones_that_fit() -> None:
     rule = PartsRule(max_depth=3, max_documents=4, max_bytes=100)
-    assert rule.taken(0, Family(0, 0), [10, 10, 10]) == 3
-    assert rule.taken(0, Family(2, 20), [10, 10, 10]) == 2
-    assert rule.taken(0, Family(0, 95), [10, 1]) == 0
-    assert rule.taken(0, Family(0, 80), [10, 10, 1]) == 2
-    assert rule.taken(3, Family(0, 0), [10]) == 0
-    assert rule.taken(2, Family(9, 0), [10]) == 0
+    assert rule.accepted(0, Family(0, 0), [10, 10, 10]) == 3
+    assert rule.accepted(0, Family(2, 20), [10, 10, 10]) == 2
+    assert rule.accepted(0, Family(0, 95), [10, 1]) == 0
+    assert rule.accepted(0, Family(0, 80), [10, 10, 1]) == 2
+    assert rule.accepted(3, Family(0, 0), [10]) == 0
+    assert rule.accepted(2, Family(9, 0), [10]) == 0

@@ -13,7 +13,7 @@ from fairlead.storage import Store
 
 def submit(store: Store, customer: str, number: int = 1, pipeline: str = "default") -> list[str]:
     documents = tuple(new_document()._replace(pipeline=pipeline) for _ in range(number))
-    return [each.id for each in store.submit(Submission(customer, documents))]
+    return [document.id for document in store.submit(Submission(customer, documents))]
 
 
 def ids(claims: list[Claim]) -> list[str]:
@@ -67,13 +67,13 @@ def test_a_quota_holds_back_one_pipeline_and_nobody_else(
     store: Store, clock: Clock, policy: PolicyName
 ) -> None:
     store.use_quotas([Pipeline("invoices", limit="2/s")])
-    held = submit(store, "acme", 5, "invoices")
+    limited = submit(store, "acme", 5, "invoices")
     free = submit(store, "acme", 2)
     claims, opens_in = store.claim_rooms([Room(["worker"] * 9)])
-    assert sorted(ids(claims)) == sorted([*held[:2], *free]), policy
+    assert sorted(ids(claims)) == sorted([*limited[:2], *free]), policy
     assert opens_in == pytest.approx(0.5, abs=0.01)
     clock.advance(opens_in)
-    assert ids(store.claim_for(["worker"] * 9)) == held[2:3]
+    assert ids(store.claim_for(["worker"] * 9)) == limited[2:3]
 
 
 def test_who_gets_the_scarce_place_is_decided_by_the_policy(store: Store, clock: Clock) -> None:

@@ -54,9 +54,11 @@ def test_the_place_is_the_order_in_which_one_worker_claims(store_factory: StoreF
                 documents = tuple(new_document(urgent=flag) for flag in flags)
                 where.store.submit(Submission(customer, documents))
                 work_a_little(where.store, work)
-            waiting = [each for each in where.store.documents() if each.state == "waiting"]
-            told = {each.id: ahead(where.store, each.id) for each in waiting}
-            assert told == actual_places(where.store)
+            waiting = [
+                document for document in where.store.documents() if document.state == "waiting"
+            ]
+            positions = {document.id: ahead(where.store, document.id) for document in waiting}
+            assert positions == actual_places(where.store)
 
     agree()
 
@@ -84,7 +86,9 @@ def actual_places(store: Store) -> dict[str, tuple[int, int, int]]:
     claims = work_off(store)
     places = {}
     for number, claim in enumerate(claims):
-        others = [each.customer for each in claims[:number] if each.customer != claim.customer]
+        others = [
+            earlier.customer for earlier in claims[:number] if earlier.customer != claim.customer
+        ]
         places[claim.id] = (number - len(others), len(others), len(set(others)))
     return places
 
@@ -110,7 +114,7 @@ def test_documents_that_may_not_run_are_in_nobodys_way(store: Store) -> None:
 
 def submit_to(store: Store, pipeline: str, customer: str, number: int = 1) -> list[str]:
     documents = tuple(new_document()._replace(pipeline=pipeline) for _ in range(number))
-    return [each.id for each in store.submit(Submission(customer, documents))]
+    return [document.id for document in store.submit(Submission(customer, documents))]
 
 
 def test_documents_behind_another_quota_are_in_nobodys_way(store: Store) -> None:

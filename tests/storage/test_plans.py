@@ -53,7 +53,7 @@ def filled(
     policy: PolicyName = "classic",
     pipeline: str = DEFAULT_PIPELINE,
 ) -> Iterator[SqliteStore]:
-    """A store in which so many documents wait, some of them urgent."""
+    """A store with this number of waiting documents, some of them urgent."""
 
     def documents(number: int) -> tuple[NewDocument, ...]:
         new = (new_document(urgent=n < urgent) for n in range(number))
@@ -67,8 +67,8 @@ def filled(
         for first in range(0, customers, at_once):
             store.submit_all(
                 [
-                    Submission(f"customer {each}", documents(number // customers))
-                    for each in range(first, min(customers, first + at_once))
+                    Submission(f"customer {index}", documents(number // customers))
+                    for index in range(first, min(customers, first + at_once))
                 ]
             )
         yield store
@@ -108,7 +108,7 @@ def plans_of(store: SqliteStore, action: Callable[[SqliteStore], None]) -> dict[
         action(store)
     finally:
         writer.exec_trace = None
-    return {each: plan(writer, each, bindings) for each, bindings in seen.items()}
+    return {text: plan(writer, text, bindings) for text, bindings in seen.items()}
 
 
 def plan(connection: apsw.Connection, statement: str, bindings: Any = None) -> list[str]:
@@ -139,11 +139,11 @@ def test_the_watch_for_growing_plans_can_see_one(large: SqliteStore) -> None:
 
 def steps(store: SqliteStore, action: Callable[[], object]) -> int:
     """How many steps SQLite's machine makes for the action: the same on every computer."""
-    made = 0
+    number = 0
 
     def step() -> bool:
-        nonlocal made
-        made += 1
+        nonlocal number
+        number += 1
         return False
 
     writer = store._writer._connection
@@ -152,8 +152,8 @@ def steps(store: SqliteStore, action: Callable[[], object]) -> int:
         action()
     finally:
         writer.set_progress_handler(None)
-    assert made > 50, "these steps were not counted"
-    return made
+    assert number > 50, "these steps were not counted"
+    return number
 
 
 def steps_of_work(store: SqliteStore) -> int:
@@ -192,40 +192,40 @@ def test_a_paused_customer_with_nearly_all_documents_costs_nothing(policy: Polic
 @pytest.mark.parametrize("policy", POLICIES)
 def test_submitting_takes_the_same_steps_with_few_and_many(policy: PolicyName) -> None:
     with filled(FEW, policy=policy) as few, filled(MANY, policy=policy) as many:
-        made = [
+        costs = [
             steps(store, lambda store=store: submit(store, "customer 3"))  # type: ignore[misc]
             for store in (few, many)
         ]
-        assert made[1] <= made[0] * 1.1
+        assert costs[1] <= costs[0] * 1.1
 
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_an_overdue_claim_takes_the_same_steps_with_few_and_many(policy: PolicyName) -> None:
-    made = []
+    costs = []
     for number in (FEW, MANY):
         with filled(number, policy=policy) as store:
             must_claim(store)
             store._clock.advance(10)  # type: ignore[attr-defined]  # the tests' clock
-            made.append(steps(store, lambda store=store: must_claim(store)))  # type: ignore[misc]
+            costs.append(steps(store, lambda store=store: must_claim(store)))  # type: ignore[misc]
             assert store.events(after=store.last_event() - 1)[0].data["lane"] is True
-    assert made[1] <= made[0] * 1.2
+    assert costs[1] <= costs[0] * 1.2
 
 
 def test_resuming_takes_the_same_steps_with_few_and_many() -> None:
     """Under fair it lifts all the customer's tags."""
-    made = []
+    costs = []
     for number in (FEW, MANY):
         with filled(number, customers=2, policy="fair") as store:
             store.pause("customer 0")
             for _ in range(10):
                 must_claim(store)
-            made.append(steps(store, lambda store=store: store.resume("customer 0")))  # type: ignore[misc]
-    assert made[1] <= made[0] * 1.1
+            costs.append(steps(store, lambda store=store: store.resume("customer 0")))  # type: ignore[misc]
+    assert costs[1] <= costs[0] * 1.1
 
 
 @contextmanager
 def one_of_each_state(number: int, later: State) -> Iterator[SqliteStore]:
-    """A store with an old document in each state; so many later ones are in another state."""
+    """A store with an old document in each state, and later ones in another state."""
     with filled(FEW, customers=1) as store:
         writer = store._writer._connection
         for outcome in (DONE, DAMAGED):
@@ -262,10 +262,10 @@ def test_a_list_of_one_state_takes_the_same_steps_with_few_and_many(later: State
     with one_of_each_state(1, later) as few, one_of_each_state(MANY, later) as many:
         for state in State:
             for customer in (None, "customer 0"):
-                made = [
+                costs = [
                     steps_of_list(store, state=state, customer=customer) for store in (few, many)
                 ]
-                assert made[1] <= made[0] * 1.2, (state, customer)
+                assert costs[1] <= costs[0] * 1.2, (state, customer)
 
 
 @pytest.mark.parametrize("state", [None, State.DONE])
@@ -274,7 +274,7 @@ def test_a_list_of_one_pipeline_takes_the_same_steps_with_few_and_many(
     state: State | None, customer: str | None
 ) -> None:
     """With documents of the default pipeline after it, and of another customer."""
-    made = []
+    costs = []
     for number in (FEW, MANY):
         with filled(FEW, customers=1, pipeline="held") as store:
             store.finish(must_claim(store), DONE)
@@ -283,8 +283,8 @@ def test_a_list_of_one_pipeline_takes_the_same_steps_with_few_and_many(
             if customer is not None:
                 store.submit(Submission("another", tuple(others)))
             store._writer._connection.execute("UPDATE documents SET state = 'done'")
-            made.append(steps_of_list(store, pipeline="held", state=state, customer=customer))
-    assert made[1] <= made[0] * 1.2
+            costs.append(steps_of_list(store, pipeline="held", state=state, customer=customer))
+    assert costs[1] <= costs[0] * 1.2
 
 
 def test_the_database_uses_every_index_it_keeps(large: SqliteStore) -> None:
@@ -300,12 +300,12 @@ def test_the_database_uses_every_index_it_keeps(large: SqliteStore) -> None:
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_documents_behind_an_exhausted_quota_cost_nothing(policy: PolicyName) -> None:
-    made = []
+    costs = []
     for number in (FEW, MANY):
         with filled(number, policy=policy, pipeline="held") as store:
             store.use_quotas([Pipeline("held", limit="1/h")])
             must_claim(store)
             submit(store, "somebody", 2)
             submit(store, "somebody else", 2)
-            made.append(steps_of_work(store))
-    assert made[1] <= made[0] * 1.1
+            costs.append(steps_of_work(store))
+    assert costs[1] <= costs[0] * 1.1

@@ -75,7 +75,7 @@ def store(tmp_path: Path, clock: Clock) -> Iterator[PostgresStore]:
 
 def two_customers(store: PostgresStore) -> tuple[str, str]:
     """A document of each of two customers, with a row in every table there is."""
-    found = []
+    claimed = []
     for name in ("acme", "globex"):
         added(store, name)
         store.set_customer(name, account=f"account of {name}")
@@ -85,8 +85,8 @@ def two_customers(store: PostgresStore) -> tuple[str, str]:
         claim = must_claim(store)
         store.finish(claim, DONE._replace(short=ShortTexts(name.encode(), None)))
         store.delete(must_claim(store).id)
-        found.append(claim.id)
-    return found[0], found[1]
+        claimed.append(claim.id)
+    return claimed[0], claimed[1]
 
 
 def test_raw_sql_in_a_customers_transaction_sees_nothing_of_others(store: PostgresStore) -> None:
@@ -127,9 +127,9 @@ def test_every_table_with_a_customer_is_guarded_for_its_owner_too(tmp_path: Path
 def test_the_guard_ends_with_its_transaction(store: PostgresStore) -> None:
     two_customers(store)
     with store.seen_by("acme"):
-        assert {each.customer for each in store.documents()} == {"acme"}
-        assert [each.name for each in store.customers()] == ["acme"]
-    assert {each.customer for each in store.documents()} == {"acme", "globex"}
+        assert {document.customer for document in store.documents()} == {"acme"}
+        assert [customer.name for customer in store.customers()] == ["acme"]
+    assert {document.customer for document in store.documents()} == {"acme", "globex"}
 
 
 def test_what_is_others_is_not_there_however_it_is_asked_for(store: PostgresStore) -> None:
@@ -146,8 +146,8 @@ def test_what_is_others_is_not_there_however_it_is_asked_for(store: PostgresStor
         assert store.original(other) is None
         assert store.documents(customer="globex") == []
         assert store.events(customer="globex") == []
-        assert {each.customer for each in store.events()} == {"acme"}
-        assert [each.customer for each in store.outbox.webhooks()] == ["acme"]
+        assert {event.customer for event in store.events()} == {"acme"}
+        assert [webhook.customer for webhook in store.outbox.webhooks()] == ["acme"]
 
 
 def test_the_queue_as_a_whole_is_told_to_everybody(store: PostgresStore) -> None:
@@ -200,7 +200,7 @@ def test_a_database_error_of_one_write_undoes_nothing_of_the_others(store: Postg
     assert isinstance(wrong, Exception)
     assert not isinstance(first, Exception)
     assert not isinstance(third, Exception)
-    assert {each.customer for each in store.documents()} == {"acme", "initech"}
+    assert {document.customer for document in store.documents()} == {"acme", "initech"}
     assert store.problems() == []
 
 
@@ -292,7 +292,7 @@ def test_it_goes_on_by_itself_when_the_server_is_back(
     store = PostgresStore(frail.url, rules=RulesInForce())
     rung: Queue[bool] = Queue()
     store.changes.subscribe(lambda: rung.put(True))
-    kept = submit_one(store, "acme")
+    document = submit_one(store, "acme")
     store.totals()
     claim = must_claim(store)
     end(frail)
@@ -303,8 +303,8 @@ def test_it_goes_on_by_itself_when_the_server_is_back(
     frail.start()
     while not rung.empty():
         rung.get()
-    assert kept.id in store.known_documents([kept.id])
-    if store.lost([claim]):  # claims may be forgotten: nobody was promised anything
+    assert document.id in store.known_documents([document.id])
+    if store.lost([claim]):  # claims need not be durable
         claim = must_claim(store)
     assert store.finish(claim, DONE) is Saved.SAVED
     submit_one(store, "acme")
@@ -364,9 +364,9 @@ LIST_GROWS = re.compile(r"(Seq|Bitmap Heap) Scan on (documents|waiting)|Hash Joi
 
 
 def plan(connection: Session, statement: str, values: Sequence[Any]) -> str:
-    """How a prepared statement would be run, whatever its values are."""
-    found = connection.execute("EXPLAIN " + translated(statement), values).fetchall()
-    return "\n".join(row[0] for row in found)
+    """The generic plan of a prepared statement."""
+    rows = connection.execute("EXPLAIN " + translated(statement), values).fetchall()
+    return "\n".join(row[0] for row in rows)
 
 
 def plans_of_lists(
@@ -429,17 +429,17 @@ def test_no_statement_of_claim_settle_and_submit_grows(
     with monkeypatch.context() as patch:
         patch.setattr(Session, "execute", note)
         busy_day(store, clock)
-    told = store._writer.run(
-        lambda connection: {each: plan(connection, each, seen[each]) for each in seen}  # type: ignore[arg-type]
+    plans = store._writer.run(
+        lambda connection: {text: plan(connection, text, seen[text]) for text in seen}  # type: ignore[arg-type]
     )
-    assert {each: lines for each, lines in told.items() if GROWS.search(lines)} == {}
-    assert len(told) >= 20, "the day was not busy enough to show all statements"
+    assert {text: lines for text, lines in plans.items() if GROWS.search(lines)} == {}
+    assert len(plans) >= 20, "the day was not busy enough to show all statements"
     lists = plans_of_lists(store)
-    assert {each: lines for each, lines in lists.items() if LIST_GROWS.search(lines)} == {}
+    assert {text: lines for text, lines in lists.items() if LIST_GROWS.search(lines)} == {}
     sorts = {(state, customer) for (state, customer), lines in lists.items() if "Sort" in lines}
     assert {state for state, _ in sorts} <= {State.PROCESSING}, "others end with the page"
-    held = tuple(new_document()._replace(pipeline="held") for _ in range(1000))
-    store.submit(Submission("customer 1", held))
+    documents = tuple(new_document()._replace(pipeline="held") for _ in range(1000))
+    store.submit(Submission("customer 1", documents))
     store._writer.run(lambda connection: connection.execute("ANALYZE"))
     for (_, customer), lines in plans_of_lists(store, [None], "held").items():
         index = "documents_of_customer_by_pipeline" if customer else "documents_of_pipeline"

@@ -83,12 +83,12 @@ def test_a_lost_connection_is_an_error_and_is_not_used_again(session: Session) -
 def test_an_interrupt_leaves_no_connection_between_two_results(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(_self: pipeline.Pipeline, _events: int) -> None:
+    def interrupted(_self: pipeline.StatementPipeline, _events: int) -> None:
         raise KeyboardInterrupt
 
     session.execute("SELECT pg_sleep(0.05)")
     with monkeypatch.context() as patch:
-        patch.setattr(pipeline.Pipeline, "_wait", interrupted)
+        patch.setattr(pipeline.StatementPipeline, "_wait", interrupted)
         with pytest.raises(KeyboardInterrupt):
             session.pause()
     assert session.is_broken

@@ -23,7 +23,7 @@ from fairlead.storage import Store
 
 
 class UnexpectedDocument(Exception):
-    """A document is not as somebody expected it."""
+    """A document differs from the expected one."""
 
 
 def test_a_broken_attempt_is_followed_by_another_after_a_delay(
@@ -152,8 +152,8 @@ def test_a_decision_can_depend_on_what_the_document_is_at_that_moment(
     must_claim(store)
     last, seen = store.last_event(), []
 
-    def refuse(found: Document) -> None:
-        seen.append(found)
+    def refuse(document: Document) -> None:
+        seen.append(document)
         raise UnexpectedDocument
 
     with pytest.raises(UnexpectedDocument):
@@ -229,7 +229,7 @@ def test_an_unknown_document_is_refused(store: Store, name: str) -> None:
 
 
 def test_a_claim_tells_whether_its_document_broke_before(store: Store, clock: Clock) -> None:
-    """A worker that was gone says nothing about the document."""
+    """The loss of a worker is no evidence against the document."""
     submit(store, "acme")
     assert not must_claim(store).broke_before
     clock.advance(LEASE + 1)

@@ -94,10 +94,10 @@ def test_work_counts_each_time_and_the_document_once(store: Store) -> None:
 def test_numbers_by_state_stay_right(store: Store) -> None:
     old = done_once(store)
     store.retry(old.id)
-    assert [(each.state, each.documents) for each in store.tallies()] == [("waiting", 1)]
+    assert [(tally.state, tally.documents) for tally in store.tallies()] == [("waiting", 1)]
     assert store.customer("acme").waiting == 1
     store.finish(must_claim(store), NEW)
-    assert [(each.state, each.documents) for each in store.tallies()] == [("done", 1)]
+    assert [(tally.state, tally.documents) for tally in store.tallies()] == [("done", 1)]
     assert store.customer("acme").pending == 0
 
 
@@ -139,8 +139,8 @@ def test_known_attachments_are_not_submitted_again(store: Store) -> None:
     store.finish(
         must_claim(store), NEW._replace(parts=(part(301), part(302), part(402), part(503)))
     )
-    found = store.documents(parent=old.id)
-    assert [document.name for document in found] == ["3.txt", "2.txt", "2.txt", "1.txt"]
+    parts = store.documents(parent=old.id)
+    assert [document.name for document in parts] == ["3.txt", "2.txt", "2.txt", "1.txt"]
     assert "parts_left_out" not in store.document(old.id).facts
 
 

@@ -102,7 +102,7 @@ def test_a_newer_database_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_who_has_it_open_writes_nothing_more_once_a_newer_version_came(tmp_path: Path) -> None:
-    """What it would leave out, nobody could tell later."""
+    """Nobody could find out later what was left out."""
     store = sqlite_store(tmp_path, RulesInForce(), Clock())
     (before,) = submit(store, "acme")
     connection = apsw.Connection(str(tmp_path / "fairlead.db"))
@@ -111,7 +111,7 @@ def test_who_has_it_open_writes_nothing_more_once_a_newer_version_came(tmp_path:
         submit(store, "acme")
     connection.pragma("user_version", SCHEMA_NUMBER)
     connection.close()
-    assert [each.id for each in store.documents()] == [before.id]
+    assert [document.id for document in store.documents()] == [before.id]
     assert submit(store, "acme")[0].count == -1
     store.close()
 

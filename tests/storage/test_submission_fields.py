@@ -23,7 +23,7 @@ def accepted(store: Store, customer: str = "acme", **fields: Any) -> Document:
     return document
 
 
-def found(store: Store, **metadata: str) -> list[str]:
+def ids_with(store: Store, **metadata: str) -> list[str]:
     return ids(store.documents(metadata=metadata))
 
 
@@ -47,7 +47,7 @@ def test_without_fields_a_document_has_the_usual_ones(store: Store) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "asked"),
+    ("value", "term"),
     [
         ("A 17", "A 17"),
         (471, "471"),
@@ -59,20 +59,20 @@ def test_without_fields_a_document_has_the_usual_ones(store: Store) -> None:
     ],
 )
 def test_metadata_is_found_by_the_json_text_of_a_value(
-    store: Store, value: object, asked: str
+    store: Store, value: object, term: str
 ) -> None:
     document = accepted(store, metadata={"order": value, "shop": 3})
     accepted(store, metadata={"order": "another"})
     accepted(store, metadata={"shop": value})
-    assert found(store, order=asked) == [document.id]
-    assert found(store, order=asked, shop="3") == [document.id]
-    assert found(store, order=asked, shop="4") == []
+    assert ids_with(store, order=term) == [document.id]
+    assert ids_with(store, order=term, shop="3") == [document.id]
+    assert ids_with(store, order=term, shop="4") == []
 
 
 @pytest.mark.parametrize("value", [None, ["a"], {"a": 1}])
 def test_other_values_are_kept_and_not_found(store: Store, value: object) -> None:
     accepted(store, metadata={"order": value})
-    assert found(store, order="null") == []
+    assert ids_with(store, order="null") == []
 
 
 def test_documents_are_found_by_reference_and_customer(store: Store) -> None:
@@ -107,7 +107,7 @@ def test_a_deleted_document_leaves_nothing_to_be_found(store: Store) -> None:
     (event,) = store.events_of(document.id)
     assert (event.reference, event.metadata) == ("A-17", {"order": 1})
     store.delete(document.id)
-    assert found(store, order="1") == []
+    assert ids_with(store, order="1") == []
     for event in store.events_of(document.id):
         assert (event.reference, event.metadata) == (None, {})
 
@@ -120,7 +120,7 @@ def test_attachments_inherit_metadata_and_go_to_the_default_pipeline(store: Stor
     (attachment,) = store.documents(parent=document.id)
     assert (attachment.pipeline, attachment.metadata) == ("default", {"order": 1})
     assert attachment.reference is None
-    assert found(store, order="1") == [part.id, document.id]
+    assert ids_with(store, order="1") == [part.id, document.id]
 
 
 # --- the earliest start ---

@@ -1,4 +1,4 @@
-"""Urgent documents go before the others of their customer, and nobody else is affected."""
+"""Urgent documents go before the others of their customer, and other customers are not affected."""
 
 from __future__ import annotations
 

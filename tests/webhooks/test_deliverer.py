@@ -1,4 +1,4 @@
-"""The deliverer: what is due goes out, a slow receiver holds up nobody, a crash loses nothing."""
+"""The deliverer sends due deliveries; a slow receiver delays no other, a crash loses nothing."""
 
 from __future__ import annotations
 
@@ -100,9 +100,9 @@ def test_slow_receivers_hold_up_themselves_alone(store: Store, clock: Clock) -> 
     post.wait_for(AT_ONCE_OF_A_CUSTOMER, "slow")
     post.wait_for(10, "quick")
     wait_until_delivered(store, quick.id)
-    held = [request.webhook for request in post.sent if request.customer == "slow"]
-    assert len(held) <= AT_ONCE_OF_A_CUSTOMER
-    assert max(held.count(webhook) for webhook in held) <= AT_ONCE_TO_A_WEBHOOK
+    webhooks = [request.webhook for request in post.sent if request.customer == "slow"]
+    assert len(webhooks) <= AT_ONCE_OF_A_CUSTOMER
+    assert max(webhooks.count(webhook) for webhook in webhooks) <= AT_ONCE_TO_A_WEBHOOK
     post.gate.set()
     post.wait_for(100, "slow")
     running.stop()
@@ -229,7 +229,7 @@ def test_receivers_that_never_answer_hold_up_no_others(
     running = Deliverer(store.outbox, post, clock=clock, jitter=lambda: 0.5, stopwatch=post.watch)
     running.start()
     wait_until(
-        lambda: all(is_failed(store, delivery.id) for delivery in dead)
+        lambda: all(is_failed(store, webhook.id) for webhook in dead)
     )  # each is a sleeper now
     post.holds = True
     for webhook in dead * 10:
@@ -296,7 +296,7 @@ def test_no_receiver_decides_when_to_end(
 def test_a_thread_that_does_not_start_costs_one_attempt(
     store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The others are told at once, and the one that was claimed when its lease is over."""
+    """Other deliveries are sent at once, and the claimed one after its lease."""
     webhook = added(store, "acme")
     unlucky, other = (store.outbox.test(webhook.id).id for _ in range(2))
     refused = Event()

@@ -203,7 +203,7 @@ def test_a_closed_port_is_no_answer() -> None:
 def test_a_name_that_nobody_knows_is_not_told_from_one_that_leads_inside(
     cause: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A customer could otherwise ask for the operator's own names, one by one."""
+    """A customer could otherwise probe the operator's names, one by one."""
 
     def unknown(_host: str, _port: int) -> list[str]:
         raise cause
@@ -234,21 +234,21 @@ def certificate(tmp_path: Path) -> Path:
     openssl = shutil.which("openssl")
     if openssl is None:
         pytest.skip("openssl is not installed; it makes the certificate of this test")
-    key, made = tmp_path / "key.pem", tmp_path / "made.pem"
+    key, certificate = tmp_path / "key.pem", tmp_path / "made.pem"
     command = [openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
     command += ["-subj", "/CN=name.test", "-addext", "subjectAltName=DNS:name.test"]
-    command += ["-keyout", str(key), "-out", str(made)]
+    command += ["-keyout", str(key), "-out", str(certificate)]
     subprocess.run(command, check=True, capture_output=True, timeout=60)
     both = tmp_path / "both.pem"
-    both.write_bytes(key.read_bytes() + made.read_bytes())
+    both.write_bytes(key.read_bytes() + certificate.read_bytes())
     return both
 
 
 def test_a_secure_receiver_must_prove_the_name_that_was_asked_for(certificate: Path) -> None:
-    asked: list[str | None] = []
+    names: list[str | None] = []
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server.load_cert_chain(certificate)
-    server.sni_callback = lambda _socket, name, _context: asked.append(name)
+    server.sni_callback = lambda _socket, name, _context: names.append(name)
     trusting = ssl.create_default_context(cafile=str(certificate))
     ours = sender(resolver=lambda _host, _port: ["127.0.0.1"], tls=trusting)
     with receiving(says(GOOD), server) as receiver:
@@ -260,4 +260,4 @@ def test_a_secure_receiver_must_prove_the_name_that_was_asked_for(certificate: P
         distrusting = sender(resolver=lambda _host, _port: ["127.0.0.1"])
         assert "no secure connection" in (distrusting(sending(named)).error or "")
         assert len(receiver.requests) == 1
-    assert asked == ["name.test", "other.test", "name.test"]
+    assert names == ["name.test", "other.test", "name.test"]

@@ -26,7 +26,7 @@ def test_the_published_example() -> None:
 def test_a_new_secret_has_32_bytes_and_is_taken_by_the_library() -> None:
     secret = new_secret(bytes(range(32)))
     assert secret.startswith("whsec_")
-    made = headers(secret, "msg_1", time.time(), b'{"a":1}')
-    assert Webhook(secret).verify(b'{"a":1}', made) == {"a": 1}
+    signed = headers(secret, "msg_1", time.time(), b'{"a":1}')
+    assert Webhook(secret).verify(b'{"a":1}', signed) == {"a": 1}
     with pytest.raises(ValueError, match="32"):
         new_secret(b"short")

@@ -60,7 +60,7 @@ def test_every_spelling_of_a_dangerous_address_is_refused_when_given(url: str) -
 
 @pytest.mark.parametrize("url", SPELLINGS)
 def test_every_spelling_of_a_dangerous_address_is_refused_at_the_connection(url: str) -> None:
-    """By the system's own resolver, which takes these for numbers and asks nobody."""
+    """By the system's resolver, which reads these as numbers, without a DNS query."""
     answer = Sender(Networks)(sending(url))
     assert answer.code is None
     assert "has no public address" in (answer.error or "")

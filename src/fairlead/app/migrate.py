@@ -24,7 +24,7 @@ def migrate_store(data: Path, to: str) -> dict[str, int]:
         source = SqliteStore(folder.database, rules=rules, clock=target.now)
         try:
             with source.held_still() as tables:
-                numbers = target.take_over(tables)
+                numbers = target.import_tables(tables)
         finally:
             source.close()
             target.close()

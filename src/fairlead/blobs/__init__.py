@@ -1,4 +1,4 @@
-"""The documents' bytes and their texts."""
+"""Blobs: the bytes of documents and results outside the database."""
 
 from fairlead.blobs.local import LocalBlobs
 

@@ -1,4 +1,4 @@
-"""The disk: fsync of one file or folder, syncfs for many, and its errors as Fairlead's."""
+"""The disk: fsync of one file or folder, syncfs for many, and disk errors as Fairlead's errors."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def fsync_path(path: Path) -> None:
 class Flusher:
     """Makes many new files durable by one syncfs of their file system.
 
-    It waits for everything that is being written there. When it takes longer than one fsync per
+    syncfs waits for everything that is being written there. If it takes longer than one fsync per
     file would, the next batches use fsync.
     """
 
@@ -41,7 +41,7 @@ class Flusher:
 
     def is_worth_it(self) -> bool:
         self._apart = max(0, self._apart - 1)
-        return self._apart == 0 and _tells_of_errors(os.uname().release)
+        return self._apart == 0 and _syncfs_reports_errors(os.uname().release)
 
     def flush(self, folder: Path, files: int) -> None:
         began = time.monotonic()
@@ -57,10 +57,10 @@ class Flusher:
 
 
 @cache
-def _tells_of_errors(release: str) -> bool:
-    """Whether syncfs reports what could not be written, as Linux does since 5.8."""
-    numbers = [int(each) for each in re.findall(r"\d+", release)[:2]]
-    return sys.platform == "linux" and numbers >= [5, 8]
+def _syncfs_reports_errors(release: str) -> bool:
+    """Whether syncfs reports failed writes, as Linux does since 5.8."""
+    version = [int(number) for number in re.findall(r"\d+", release)[:2]]
+    return sys.platform == "linux" and version >= [5, 8]
 
 
 @cache
@@ -70,7 +70,7 @@ def _libc() -> ctypes.CDLL:
 
 @contextmanager
 def our_errors(folder: Path) -> Iterator[None]:
-    """Turns OSError about a folder of the installation into Fairlead's errors."""
+    """Turns an OSError about a folder of the installation into an error of Fairlead."""
     try:
         yield
     except OSError as error:
@@ -92,6 +92,6 @@ def translated(error: OSError, folder: Path) -> DataError:
             "or choose another folder with --data"
         )
     return DataError(
-        f"{folder} cannot be used ({error.strerror or error}); mend that, "
+        f"{folder} cannot be used ({error.strerror or error}); repair it, "
         "or choose another folder with --data"
     )

@@ -1,9 +1,8 @@
-"""Bytes in a local folder, written so that a crash leaves either all of a file or nothing.
+"""Blobs in a local folder, written so that a crash leaves either all of a file or nothing.
 
-A file is written under `incoming/`, fsynced, renamed to its place, and then the folder is
-fsynced too. Its place is made from its key, never from a name that somebody chose. Keys begin
-with a time-sorted id; files of about the same time share a folder, so files that arrive together
-share the fsync of that folder.
+A file is written under `incoming/`, fsynced and renamed to its place; then its folder is fsynced.
+The place follows from the key, never from a name that a user chose. Keys begin with a time-sorted
+id; files of about the same time share a folder, so files that arrive together share its fsync.
 """
 
 from __future__ import annotations
@@ -24,29 +23,29 @@ from fairlead.model.blobs import ABSENT, HEAD_BYTES, SHORT_BYTES, IncomingBlob, 
 
 KEY = re.compile(r"[0-9a-z]{8,64}(\.[0-9a-z]{1,16}){0,2}")
 PIECE_BYTES = 1 << 20
-"""How much of a long file waits in memory to be written, if there is room."""
+"""A long file is written in pieces of this size, if memory allows."""
 MEMORY_BYTES = 1 << 25
-"""How much of all files may wait in memory; what is more is written as it comes."""
+"""How much of all files may wait in memory; beyond that, chunks are written as they arrive."""
 SYNC_BYTES = 1 << 23
-"""How much of a large file may wait in memory for the disk, so that it keeps nobody waiting."""
-_FOLDER_LETTERS = 6  # of an id: files of about 17 minutes
+"""A large file is synced after so many bytes, so that its last fsync delays no other file."""
+_FOLDER_LETTERS = 6  # of an id: a folder holds the files of about 17 minutes
 _AT_ONCE = 8
 _WORTH_A_POOL = 6
 _WORTH_A_FLUSH = 3
 
 
-def checked(key: str) -> str:
+def check_key(key: str) -> str:
     if not KEY.fullmatch(key):
         raise ValueError(f"not a key: {key!r}")
     return key
 
 
-def opened_private(path: Path) -> int:
+def open_private(path: Path) -> int:
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
 
 
 class Memory:
-    """The memory that blobs may hold while they arrive, short ones too."""
+    """The memory that arriving blobs may use."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -128,11 +127,11 @@ class LocalIncomingBlob:
     def _opened(self) -> int:
         self._check_place()
         try:
-            return opened_private(self._place)
+            return open_private(self._place)
         except FileNotFoundError:
             for folder in (self._folder.parent, self._folder):
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            return opened_private(self._place)
+            return open_private(self._place)
 
     def stored(self) -> StoredBlob:
         self._close()
@@ -185,9 +184,9 @@ class LocalBlobs:
     def _write_marker(self, installation: str) -> None:
         with our_errors(self._root):
             self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
-            # a name of its own: the first uploads of a new folder may come at the same time
+            # A unique name: the first uploads to a new folder may run at the same time.
             new = self._root / f"{MARKER}.{os.getpid()}-{get_ident()}.new"
-            with os.fdopen(opened_private(new), "w") as file:
+            with os.fdopen(open_private(new), "w") as file:
                 file.write(installation + "\n")
                 file.flush()
                 os.fsync(file.fileno())
@@ -204,13 +203,13 @@ class LocalBlobs:
             self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._incoming.mkdir(mode=0o700, exist_ok=True)
             for key, content in contents:
-                # A key stands for one attempt: what a crash left under it is overwritten.
-                with os.fdopen(opened_private(self._incoming / checked(key)), "wb") as target:
+                # A key belongs to one attempt: a file that a crash left under it is overwritten.
+                with os.fdopen(open_private(self._incoming / check_key(key)), "wb") as target:
                     target.write(content)
             self._make_durable(keys)
 
     def begin(self, key: str) -> LocalIncomingBlob:
-        return LocalIncomingBlob(checked(key), self._incoming, self._memory, self.check)
+        return LocalIncomingBlob(check_key(key), self._incoming, self._memory, self.check)
 
     def keep_each(
         self, groups: Sequence[Sequence[IncomingBlob]]
@@ -241,11 +240,11 @@ class LocalBlobs:
             self._move(keys)
             self._flusher.flush(self._root, len(keys))
             return
-        self._fsync_each([self._incoming / checked(key) for key in keys])
+        self._fsync_each([self._incoming / check_key(key) for key in keys])
         folders = self._move(keys)
         for folder in folders:
             fsync_folder(folder)
-        if not folders <= self._synced:  # their own names, also if another process made them
+        if not folders <= self._synced:  # the folders' own names, whichever process made them
             fsync_folder(self._root)
             fsync_folder(self._root.parent)
             self._synced = folders  # the next files go to the same folders or to newer ones
@@ -266,8 +265,8 @@ class LocalBlobs:
                 self.path(blob.key).unlink(missing_ok=True)
 
     def path(self, key: str) -> Path:
-        folder = checked(key)[:_FOLDER_LETTERS]
-        return Path(f"{self._root}/{folder}/{key}")  # quicker than with two slashes
+        folder = check_key(key)[:_FOLDER_LETTERS]
+        return Path(f"{self._root}/{folder}/{key}")  # faster than `/` twice
 
     def read(self, key: str, sha256: str) -> bytes:
         try:
@@ -301,13 +300,13 @@ class LocalBlobs:
     def sweep_incoming(self, before: float) -> int:
         if not self._incoming.is_dir():
             return 0
-        left = [entry for entry in os.scandir(self._incoming) if _is_old(entry, before)]
-        for entry in left:
+        old = [entry for entry in os.scandir(self._incoming) if _is_old(entry, before)]
+        for entry in old:
             Path(entry).unlink(missing_ok=True)
-        return len(left)
+        return len(old)
 
     def _is_ours(self, path: Path) -> bool:
-        """Whether the file lies where its key belongs; other files are left alone."""
+        """Whether the file is at the place of its key; other files are left alone."""
         return KEY.fullmatch(path.name) is not None and self.path(path.name) == path
 
     def _folders(self) -> Iterator[Path]:
@@ -317,7 +316,7 @@ class LocalBlobs:
                     yield entry
 
     def _move(self, keys: Sequence[str]) -> set[Path]:
-        """Give files their places; return the folders."""
+        """Move files from `incoming/` to their places; return the folders."""
         places = [self.path(key) for key in keys]
         folders = {place.parent for place in places}
         for folder in folders:
@@ -339,7 +338,7 @@ class LocalBlobs:
 
 
 def fsync_folder(folder: Path) -> None:
-    """Make the names in a folder durable: after a crash a file exists only if its name does."""
+    """Make the names in a folder durable: without its name, a file is gone after a crash."""
     fsync_path(folder)
 
 

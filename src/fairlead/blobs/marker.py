@@ -1,7 +1,7 @@
 """The marker of a blob place: a file with the installation's id.
 
-A mount that is absent leaves an empty folder, and a wrong bucket looks like one whose blobs are
-lost. The marker tells both apart from missing blobs. It is written once, when the place is new.
+A missing mount leaves an empty folder, and a wrong bucket looks as if its blobs were lost. The
+marker distinguishes both from missing blobs. It is written once, when the place is new.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 from fairlead.errors import FilesUnreachable
 
 MARKER = "fairlead-installation"
-"""The name of the marker, which is no key of a blob."""
+"""The name of the marker; no blob can have it as its key."""
 
 
 class MarkedPlace(NamedTuple):
@@ -23,13 +23,13 @@ class MarkedPlace(NamedTuple):
 
 
 class PlaceRecord(Protocol):
-    """What the database knows about one blob place."""
+    """The record of one blob place in the database."""
 
     def expected(self) -> MarkedPlace:
-        """The id; the first call records the place as one whose marker is to be written."""
+        """The id; the first call adds the place, without a marker."""
 
     def note_marked(self) -> None:
-        """Record that the marker is written: from now on, it must be there."""
+        """Record that the marker is written: from now on, it must exist."""
 
 
 class Marker:
@@ -46,7 +46,7 @@ class Marker:
         self._record = record
         self._read = read
         self._write = write
-        self._installation: str | None = None  # once it is known that the marker was written
+        self._installation: str | None = None  # set once the marker was written
 
     def check(self) -> None:
         """Raise FilesUnreachable unless the place has this installation's marker."""
@@ -68,8 +68,8 @@ class Marker:
         marker = self._read()
         if marker == installation:
             return
-        what = "has no marker of" if marker is None else "belongs to another installation than"
+        problem = "has no marker of" if marker is None else "belongs to another installation than"
         raise FilesUnreachable(
-            f"{self._place} {what} this database, so its documents are unavailable; "
+            f"{self._place} {problem} this database, so its documents are unavailable; "
             "mount it, or correct the setting files"
         )

@@ -1,8 +1,8 @@
-"""Bytes in object storage that speaks S3.
+"""Blobs in object storage with the S3 API.
 
-What comes in pieces is first written whole to a local folder, with its SHA-256, and then sent: it
-is there when the service says so, or not at all. What is read by path is fetched into a local
-folder, and kept there for a while. Nobody waits for what is fetched or sent for another one.
+An upload is first written to a local folder, with its SHA-256, and then sent as one object: it is
+stored when the service confirms it, or not at all. A blob that is read by path is fetched into a
+local folder and cached there. Requests for different blobs do not wait for each other.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -30,8 +31,8 @@ from fairlead.blobs.local import (
     LocalBlobs,
     LocalIncomingBlob,
     Memory,
-    checked,
-    opened_private,
+    check_key,
+    open_private,
 )
 from fairlead.blobs.marker import MARKER, Marker, PlaceRecord
 from fairlead.errors import DamagedData, DataError, DiskFull, FilesUnreachable, InvalidSetting
@@ -40,16 +41,16 @@ from fairlead.model.blobs import IncomingBlob, StoredBlob
 AT_ONCE = 8
 FETCH_BYTES = 1 << 22
 CACHE_BYTES = 2_000_000_000
-"""How much of what was fetched is kept for the next time."""
+"""The size of the cache of fetched files."""
 FRESH_SECONDS = 300.0
-"""For how long a fetched file is safe: whoever asked for its path may not have opened it yet."""
+"""For how long a fetched file stays in any case: a caller may not have opened its path yet."""
 _OPTIONS = ("endpoint", "region", "virtual_hosted_style_request")
 
 
 def object_store(url: str, part: str) -> S3Store:
     """The objects under `part` of a URL such as s3://bucket/prefix?endpoint=https://…&region=….
 
-    The keys come from the environment, or from the machine, as for other programs that speak S3.
+    The keys come from the environment or the machine, as for other S3 clients.
     """
     parts = urlsplit(url)
     options: dict[str, Any] = dict(parse_qsl(parts.query))
@@ -59,7 +60,7 @@ def object_store(url: str, part: str) -> S3Store:
             "files must be a folder, or a URL such as s3://bucket/prefix?region=eu-central-1 with "
             f"no other options than {', '.join(_OPTIONS)}; got {(unknown or [parts.scheme])[0]!r}"
         )
-    prefix = "/".join(each for each in (parts.path.strip("/"), part) if each)
+    prefix = "/".join(filter(None, (parts.path.strip("/"), part)))
     is_plain = options.get("endpoint", "").startswith("http://")
     client: Any = {"allow_http": is_plain, "connect_timeout": "5s", "timeout": "60s"}
     retry: Any = {"max_retries": 3}
@@ -69,7 +70,7 @@ def object_store(url: str, part: str) -> S3Store:
 
 
 class ObjectStorageBlobs:
-    """Objects by key. All methods may be called from any thread."""
+    """Blobs as objects of a bucket. All methods may be called from any thread."""
 
     is_far = True
 
@@ -84,10 +85,10 @@ class ObjectStorageBlobs:
         self._memory = Memory()
         self._fetched = scratch / "fetched"
         self._fetching: WeakValueDictionary[str, Lock] = WeakValueDictionary()
-        self._turns = Lock()
+        self._fetching_lock = Lock()
 
     def check(self) -> None:
-        """As `BlobStore` says; each upload relies on the last check, since this is a request."""
+        """As `BlobStore` says; a check is a request, so each upload relies on the last one."""
         self._is_checked = False
         if self._marker is not None:
             self._marker.check()
@@ -105,7 +106,7 @@ class ObjectStorageBlobs:
             obstore.put(self._objects, MARKER, f"{installation}\n".encode())
 
     def begin(self, key: str) -> LocalIncomingBlob:
-        return LocalIncomingBlob(checked(key), self._incoming, self._memory)
+        return LocalIncomingBlob(check_key(key), self._incoming, self._memory)
 
     def keep_each(
         self, groups: Sequence[Sequence[IncomingBlob]]
@@ -118,7 +119,7 @@ class ObjectStorageBlobs:
             for blob in group:
                 blob.flush()
             stored = [blob.stored() for blob in group if isinstance(blob, LocalIncomingBlob)]
-            self._send([(blob.key, self._incoming / blob.key) for blob in stored])
+            self.put_all([(blob.key, self._incoming / blob.key) for blob in stored])
         except Exception as error:  # for the caller to raise
             return error
         else:
@@ -127,63 +128,60 @@ class ObjectStorageBlobs:
             for blob in group:
                 blob.discard()
 
-    def put_all(self, contents: Sequence[tuple[str, bytes]]) -> None:
-        self._send(contents)
-
-    def _send(self, sources: Sequence[tuple[str, Path | bytes]]) -> None:
-        if not sources:
+    def put_all(self, contents: Sequence[tuple[str, Path | bytes]]) -> None:
+        """As `BlobStore` says; a path stands for the bytes of its file."""
+        if not contents:
             return
         if not self._is_checked:
             self.check()
-        with _our_errors(), ThreadPoolExecutor(min(AT_ONCE, len(sources))) as pool:
+        places = [_place(key) for key, _ in contents]
+        sources = [source for _, source in contents]
+        with _our_errors(), ThreadPoolExecutor(min(AT_ONCE, len(places))) as pool:
             try:
-                list(pool.map(lambda each: self._send_one(*each), sources))
+                list(pool.map(partial(obstore.put, self._objects), places, sources))
             except BaseException:
                 with suppress(BaseError, OSError):
-                    obstore.delete(self._objects, [_place(key) for key, _ in sources])
+                    obstore.delete(self._objects, places)
                 raise
-
-    def _send_one(self, key: str, source: Path | bytes) -> None:
-        obstore.put(self._objects, _place(key), source)
 
     def path(self, key: str) -> Path:
         place = self._fetched / key
-        with self._turn_of(key), suppress(FileNotFoundError):
+        with self._lock_of(key), suppress(FileNotFoundError):
             if not place.exists():
                 self._fetch(key, place)
             os.utime(place)
         return place
 
-    def _turn_of(self, key: str) -> Lock:
-        """Whoever asks for the same file waits until it is there; it is fetched once."""
-        with self._turns:
-            turn = self._fetching.get(key)
-            if turn is None:
-                turn = self._fetching[key] = Lock()
-            return turn
+    def _lock_of(self, key: str) -> Lock:
+        """One lock per key, so that a file is fetched once and other callers wait for it."""
+        with self._fetching_lock:
+            lock = self._fetching.get(key)
+            if lock is None:
+                lock = self._fetching[key] = Lock()
+            return lock
 
     def _fetch(self, key: str, place: Path) -> None:
         self._make_room()
-        coming = place.with_name(f"{key}.coming")
+        partial_file = place.with_name(f"{key}.coming")
         with _our_errors():
             self._fetched.mkdir(mode=0o700, parents=True, exist_ok=True)
             try:
-                with os.fdopen(opened_private(coming), "wb") as target:
+                with os.fdopen(open_private(partial_file), "wb") as target:
                     for chunk in obstore.get(self._objects, _place(key)).stream(FETCH_BYTES):
                         target.write(chunk)
             except BaseException:
-                coming.unlink(missing_ok=True)  # it may have filled the disk itself
+                partial_file.unlink(missing_ok=True)  # it may have filled the disk itself
                 raise
-            coming.rename(place)
+            partial_file.rename(place)
 
     def _make_room(self) -> None:
-        """Forget what was fetched longest ago, where there is much."""
+        """Delete the files that were used longest ago, if the cache is full."""
         if not self._fetched.is_dir():
             return
-        found = [(stat, each) for each in self._fetched.iterdir() if (stat := _stat(each))]
-        found.sort(key=lambda entry: entry[0].st_mtime, reverse=True)
+        files = [(stat, path) for path in self._fetched.iterdir() if (stat := _stat(path))]
+        files.sort(key=lambda file: file[0].st_mtime, reverse=True)
         total, fresh = 0, time.time() - FRESH_SECONDS
-        for stat, path in found:
+        for stat, path in files:
             total += stat.st_size
             if total > CACHE_BYTES and stat.st_mtime < fresh:
                 path.unlink(missing_ok=True)
@@ -202,14 +200,14 @@ class ObjectStorageBlobs:
         return content
 
     def delete(self, keys: Iterable[str]) -> None:
-        places = {each: _place(each) for each in keys}
+        places = {key: _place(key) for key in keys}
         try:
             if places:
                 with _our_errors():
                     obstore.delete(self._objects, list(places.values()))
         finally:
             for key in places:
-                with self._turn_of(key):  # one that is being fetched comes before
+                with self._lock_of(key):  # after a fetch that is running
                     (self._fetched / key).unlink(missing_ok=True)
 
     def older_than(self, before: float) -> Iterator[list[str]]:
@@ -217,9 +215,9 @@ class ObjectStorageBlobs:
         with _our_errors():
             for page in obstore.list(self._objects):
                 keys = [
-                    each["path"].rpartition("/")[2]
-                    for each in page
-                    if each["last_modified"].timestamp() < before
+                    entry["path"].rpartition("/")[2]
+                    for entry in page
+                    if entry["last_modified"].timestamp() < before
                 ]
                 ours = [key for key in keys if KEY.fullmatch(key)]
                 if ours:
@@ -230,7 +228,7 @@ class ObjectStorageBlobs:
 
 
 def _stat(path: Path) -> os.stat_result | None:
-    """None: somebody else has just removed it, or given it its name."""
+    """None: another thread has just deleted or renamed the file."""
     try:
         return path.stat()
     except FileNotFoundError:
@@ -238,7 +236,7 @@ def _stat(path: Path) -> os.stat_result | None:
 
 
 def _place(key: str) -> str:
-    return f"{checked(key)[:6]}/{key}"
+    return f"{check_key(key)[:6]}/{key}"
 
 
 @contextmanager
@@ -248,9 +246,9 @@ def _our_errors() -> Iterator[None]:
     except FileNotFoundError:
         raise
     except BaseError as error:
-        said = re.sub(r"\s+", " ", str(error))[:300]
+        reason = re.sub(r"\s+", " ", str(error))[:300]
         raise FilesUnreachable(
-            f"the object storage is unreachable ({said}); repair it, or correct the setting files"
+            f"the object storage is unreachable ({reason}); repair it, or correct the setting files"
         ) from error
     except OSError as error:
         if is_full(error):

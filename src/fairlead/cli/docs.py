@@ -43,7 +43,7 @@ from fairlead.model.installation import Installation
 from fairlead.model.json import to_dict
 from fairlead.model.names import check_customer
 from fairlead.model.states import State
-from fairlead.policy.explain import spoken, words
+from fairlead.policy.explain import with_words, words
 
 MOST = 1_000_000_000
 """The largest number that an option takes."""
@@ -176,7 +176,7 @@ def why_command(*, id_: str, target: Target, as_json: bool) -> None:
     with open_target(target) as installation:
         explanation = installation.why(full_id(installation, id_))
     if as_json:
-        print_json(spoken(explanation, words, with_others=True))
+        print_json(with_words(explanation, words, with_others=True))
         return
     translated = translator(language(target) or language_of(os.environ))
     for reason in explanation.reasons:

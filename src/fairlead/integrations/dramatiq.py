@@ -54,7 +54,7 @@ class FairPriorities(dramatiq.Middleware):
             return
         try:
             assigned = self._assigner.place(customer)
-        except InvalidCustomer as error:  # Dramatiq only logs any other exception
+        except InvalidCustomer as error:  # Dramatiq logs other exceptions and goes on
             raise MiddlewareError(str(error)) from error
         self._warn_without_priorities(broker)
         options[HEADER] = asdict(assigned)

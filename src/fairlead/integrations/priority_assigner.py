@@ -76,7 +76,7 @@ class PriorityAssigner:
         """Count one submission of the customer and return its priority.
 
         Raises:
-            InvalidCustomer: this is not the name of a customer.
+            InvalidCustomer: it is not a valid name of a customer.
         """
         name = customer_name(customer)
         if not self._backoff.is_waiting():

@@ -9,7 +9,7 @@ from itertools import accumulate
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """All documents that came out of one submitted document: how many, and how many bytes."""
+    """The documents that stem from one submitted document: their number and bytes."""
 
     documents: int
     bytes: int
@@ -17,17 +17,17 @@ class Family:
 
 @dataclass(frozen=True, slots=True)
 class PartsRule:
-    """Limits of a whole family, however it is nested.
+    """Limits of a family at all depths.
 
-    A part of a submitted document has depth 1, a part of that depth 2.
+    A part of a submitted document has depth 1, a part of that part has depth 2.
     """
 
     max_depth: int = 5
     max_documents: int = 1_000
     max_bytes: int = 500_000_000
 
-    def taken(self, depth: int, family: Family, sizes: Sequence[int]) -> int:
-        """How many parts, the first ones, of a document of this depth become documents."""
+    def accepted(self, depth: int, family: Family, sizes: Sequence[int]) -> int:
+        """How many of the first parts of a document at this depth become documents."""
         if depth >= self.max_depth:
             return 0
         room = max(0, self.max_documents - family.documents)

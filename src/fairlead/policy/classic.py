@@ -1,6 +1,6 @@
-"""The classic rule: each check of a customer lowers its count, a pause brings it back to 0.
+"""The classic rule: each check of a customer lowers its count, a pause resets it to 0.
 
-And `FifoPolicy`, first come, first served: what a queue without priorities does, to compare with.
+`FifoPolicy` is first come, first served, for comparison.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ def priority(count: int, thresholds: Sequence[int]) -> int:
 
 
 def lowest_bound_passed(count: int, thresholds: Sequence[int]) -> int | None:
-    """The threshold that decided the priority: the lowest one the count is below, if any."""
+    """The threshold that decided the priority: the lowest one above the count, if any."""
     return min((bound for bound in thresholds if count < bound), default=None)
 
 
 class Policy(Protocol):
-    """A rule that gives a document its place, from its customer's record and the time alone."""
+    """A rule that places a document by its customer's counter and the time only."""
 
     @property
     def label(self) -> str:
-        """Name and version, kept on each document that the rule placed."""
+        """Name and version, stored with each document that the rule placed."""
         ...
 
     def check(self, counter: Counter | None, *, now: float) -> Check:
-        """One submission of a customer whose record is `counter` (None: never seen)."""
+        """Count one submission of a customer; `counter` is None for a new customer."""
         ...
 
 
 class ClassicPolicy:
-    """The rule of the priority page, exactly."""
+    """The classic rule as its specification states it."""
 
     label = "classic/1"
 
@@ -68,7 +68,7 @@ class ClassicPolicy:
         return Check(after.count, level, after, float(level))
 
     def priority_of(self, count: int) -> int:
-        """The priority that a count gives, as `priority` does; quicker, with bounds that rise."""
+        """The priority that a count gives, as `priority` does; faster, with rising bounds."""
         return 1 + bisect_left(self._bounds, -count)
 
     def is_reset(self, counter: Counter, *, now: float) -> bool:
@@ -89,7 +89,7 @@ class FifoPolicy:
     label = "fifo/1"
 
     def check(self, counter: Counter | None, *, now: float) -> Check:  # noqa: ARG002 (Policy)
-        """Count 0 and priority 1, whatever came before."""
+        """Count 0 and priority 1, always."""
         return Check(0, 1, Counter(0, now), 1.0)
 
 

@@ -1,7 +1,7 @@
-"""What a document will cost, estimated before it is read, and learned from documents that were.
+"""Estimates of processing time, learned from earlier documents.
 
-Documents of one shape and about one length cost about the same. So learned costs have one bucket
-per shape and doubling of length: pages where the first bytes contain their number, else bytes.
+Documents of one shape and similar length cost about the same. So learned costs have one bucket per
+shape and doubling of length: in pages if the first bytes of a document state them, else in bytes.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from fairlead.model.pipelines import DEFAULT_PIPELINE
 
 LEAST_SECONDS = 0.001
 MEMORY = 50
-"""A bucket's mean is one over about so many documents."""
+"""About how many documents a bucket's mean covers."""
 _FURTHEST = 6
-"""Buckets further away than so many doublings say nothing."""
+"""Buckets more doublings away than this are not used."""
 
-# Before anything was learned: seconds per document, and per page or kilobyte.
+# Estimates until something is learned: seconds per document, and per page or kilobyte.
 _INITIAL = {
     ("pdf", "pages"): (0.01, 0.01),
     ("pdf", "bytes"): (0.02, 0.0002),
@@ -28,7 +28,7 @@ _OTHERS_INITIAL = (0.01, 0.0001)
 
 
 class CostBucket(NamedTuple):
-    """Documents of one shape and about one length, in doublings of the unit `by`."""
+    """Documents of one shape and similar length, in doublings of the unit `by`."""
 
     shape: str
     by: str
@@ -36,37 +36,37 @@ class CostBucket(NamedTuple):
 
 
 class LearnedCosts(NamedTuple):
-    """The mean seconds of work in a bucket, over how many documents (at most `MEMORY`)."""
+    """The mean seconds of work in a bucket, and over how many documents (at most `MEMORY`)."""
 
     documents: int
     seconds: float
 
 
-def cost_bucket(look: Sniff, size: int, pipeline: str = DEFAULT_PIPELINE) -> CostBucket:
-    """The bucket of a document; each pipeline has its own, as its steps cost what they cost."""
-    shape = look.shape if pipeline == DEFAULT_PIPELINE else f"{pipeline}/{look.shape}"
-    if look.pages is not None:
-        return CostBucket(shape, "pages", look.pages.bit_length())
+def cost_bucket(sniff: Sniff, size: int, pipeline: str = DEFAULT_PIPELINE) -> CostBucket:
+    """The bucket of a document; each pipeline has its own, because its steps differ."""
+    shape = sniff.shape if pipeline == DEFAULT_PIPELINE else f"{pipeline}/{sniff.shape}"
+    if sniff.pages is not None:
+        return CostBucket(shape, "pages", sniff.pages.bit_length())
     return CostBucket(shape, "bytes", (size // 1024).bit_length())
 
 
 def learn(before: LearnedCosts | None, seconds: float) -> LearnedCosts:
     """The costs after one more document: a moving mean."""
-    known = before or LearnedCosts(0, 0.0)
-    documents = min(known.documents + 1, MEMORY)
-    return LearnedCosts(documents, known.seconds + (seconds - known.seconds) / documents)
+    previous = before or LearnedCosts(0, 0.0)
+    documents = min(previous.documents + 1, MEMORY)
+    return LearnedCosts(documents, previous.seconds + (seconds - previous.seconds) / documents)
 
 
-def estimate(bucket: CostBucket, known: Mapping[int, LearnedCosts]) -> float:
+def estimate(bucket: CostBucket, learned: Mapping[int, LearnedCosts]) -> float:
     """Seconds of work for a document of this bucket.
 
-    `known` are the learned costs of the same shape and unit, by doublings. The nearest one counts,
+    `learned` are the costs of the same shape and unit, by doublings. The nearest bucket counts,
     scaled by length; if none is near, the initial estimate does.
     """
     own = bucket.doublings
-    near = min(known, key=lambda doublings: (abs(doublings - own), doublings), default=None)
+    near = min(learned, key=lambda doublings: (abs(doublings - own), doublings), default=None)
     if near is None or abs(near - own) > _FURTHEST:
         shape = bucket.shape.rpartition("/")[2]
         base, per_unit = _INITIAL.get((shape, bucket.by), _OTHERS_INITIAL)
         return base + per_unit * 2.0**own
-    return max(LEAST_SECONDS, known[near].seconds * 2.0 ** (own - near))
+    return max(LEAST_SECONDS, learned[near].seconds * 2.0 ** (own - near))

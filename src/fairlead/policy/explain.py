@@ -1,6 +1,6 @@
 """Explanations: why a document has its priority, and what it waits for.
 
-A reason is a code with parameters, so that screens may show it in any language; `words` says it
+A reason is a code with parameters, so that screens can show it in any language; `words` writes it
 in English.
 """
 
@@ -61,7 +61,7 @@ PHRASES = {
         "other_customers", "{other_customers} customer", "{other_customers} customers"
     ),
 }
-"""Parts of the sentences below, by the names that stand for them there."""
+"""Parts of the sentences below, by the names of their placeholders."""
 
 WORDS = {
     "count-below": "count {count} is below {bound}: priority {priority}",
@@ -134,7 +134,7 @@ WORDS = {
 FREE_PIPELINE = PipelineState()
 
 DURATIONS = {"duration": "seconds"}
-"""Names in these sentences that are lengths of time, with their parameters in seconds."""
+"""Placeholders for lengths of time, with the parameters that have the seconds."""
 
 
 def words(reason: Reason) -> str:
@@ -174,7 +174,7 @@ def why_reset(policy: ClassicPolicy, customer: CustomerRecord, now: float) -> Re
 def why_standing(
     rule: FairRule, standing: Standing, place: QueuePlace, account: str | None
 ) -> list[Reason]:
-    """Which customers go before that of a waiting document under the fair rule, and why."""
+    """Under the fair rule: which customers go before the customer of a document, and why."""
     reasons = [] if account is None else [Reason("account", {"account": account})]
     if standing.is_beyond:
         params = {
@@ -211,37 +211,21 @@ def explain(
     flow: Flow | None = None,
     pipeline: PipelineState = FREE_PIPELINE,
 ) -> Explanation:
-    """All reasons for a document: its priority, then its wait, then what would change it."""
+    """All reasons for a document: for its priority, for its wait, and what would change it."""
     reasons = [_why_placed(document, policy)]
     if document.urgent:
         reasons.append(Reason("urgent"))
     if document.state is State.WAITING:
         reasons += _why_waiting(document, customer, place, lane, now, retry_at, pipeline)
     else:
-        reasons.append(_what_became(document))
+        reasons.append(_why_not_waiting(document))
     if isinstance(policy, FairRule):
         reasons += _why_fair(document, customer, place, policy, now)
     else:
         reasons.append(why_reset(policy, customer, now))
     wait = None
     if place is not None and flow is not None and pipeline.is_served and not customer.paused:
-        ahead = Ahead(
-            documents=place.own_documents + place.other_documents,
-            seconds=place.seconds,
-            behind=_behind(document, customer, place),
-            is_closing=customer.standing is not None,
-            own_documents=place.own_documents,
-            own_seconds=place.own_seconds,
-            cap=customer.cap,
-            latest=_latest_start(document, customer, place, lane, now),
-            customer=customer.name,
-            max_running=pipeline.max_running,
-            queue=pipeline.queue,
-            queue_documents=place.pipeline_documents,
-            queue_seconds=place.pipeline_seconds,
-            quota_seconds=pipeline.opens_in(place.pipeline_documents),
-        )
-        wait = forecast(ahead, flow)
+        wait = forecast(_ahead(document, customer, place, lane, now, pipeline), flow)
     return Explanation(
         document.id,
         tuple(reasons),
@@ -251,15 +235,42 @@ def explain(
     )
 
 
-def spoken(
-    explanation: Explanation, say: Callable[[Reason], str], *, with_others: bool
+def with_words(
+    explanation: Explanation, to_words: Callable[[Reason], str], *, with_others: bool
 ) -> Explanation:
-    """The explanation with words; only operators see who the others are."""
-    reasons = tuple(replace(reason, words=say(reason)) for reason in explanation.reasons)
+    """The explanation with its reasons in words; only operators see the names of others."""
+    reasons = tuple(replace(reason, words=to_words(reason)) for reason in explanation.reasons)
     ahead = explanation.ahead
     if ahead is not None and not with_others:
         ahead = replace(ahead, most=UNSET)
     return replace(explanation, reasons=reasons, ahead=ahead)
+
+
+def _ahead(
+    document: Document,
+    customer: CustomerRecord,
+    place: QueuePlace,
+    lane: OverdueLane | None,
+    now: float,
+    pipeline: PipelineState,
+) -> Ahead:
+    """The work before a document, as the forecast needs it."""
+    return Ahead(
+        documents=place.own_documents + place.other_documents,
+        seconds=place.seconds,
+        behind=_behind(document, customer, place),
+        is_closing=customer.standing is not None,
+        own_documents=place.own_documents,
+        own_seconds=place.own_seconds,
+        cap=customer.cap,
+        latest=_latest_start(document, customer, place, lane, now),
+        customer=customer.name,
+        max_running=pipeline.max_running,
+        queue=pipeline.queue,
+        queue_documents=place.pipeline_documents,
+        queue_seconds=place.pipeline_seconds,
+        quota_seconds=pipeline.opens_in(place.pipeline_documents),
+    )
 
 
 def _latest_start(
@@ -269,7 +280,7 @@ def _latest_start(
     lane: OverdueLane | None,
     now: float,
 ) -> float | None:
-    """In how many seconds the overdue lane starts the document, if it does."""
+    """Seconds until the overdue lane starts the document; None: the lane does not start it."""
     waited = _waited(customer, now)
     is_oldest = document.submitted_at == customer.oldest_waiting_at and not place.own_documents
     if lane is None or waited is None or not is_oldest:
@@ -293,7 +304,7 @@ def _why_fair(
     rule: FairRule,
     now: float,
 ) -> list[Reason]:
-    """The document's cost and weight, then where its customer stands and when that fades."""
+    """The document's cost and weight, its customer's standing, and when that fades."""
     weight = customer.settings.weight
     reasons = [Reason("costs", {"seconds": round(document.estimate, 3), "weight": weight})]
     standing = customer.standing
@@ -321,10 +332,9 @@ def _why_waiting(
     retry_at: float | None,
     pipeline: PipelineState,
 ) -> list[Reason]:
-    params: dict[str, Any]
-    held = _why_held(document, customer, now, retry_at, pipeline)
-    if held is not None:
-        return [held]
+    obstacle = _why_blocked(document, customer, now, retry_at, pipeline)
+    if obstacle is not None:
+        return [obstacle]
     reasons = _why_quota(document.pipeline, pipeline)
     waited = _waited(customer, now)
     if lane is not None and waited is not None and waited > lane.after:
@@ -332,7 +342,7 @@ def _why_waiting(
     if place is None:
         return reasons
     if place.position > 1:
-        params = {
+        params: dict[str, Any] = {
             "own_documents": place.own_documents,
             "other_documents": place.other_documents,
             "other_customers": place.other_customers,
@@ -344,14 +354,14 @@ def _why_waiting(
     return reasons
 
 
-def _why_held(
+def _why_blocked(
     document: Document,
     customer: CustomerRecord,
     now: float,
     retry_at: float | None,
     pipeline: PipelineState,
 ) -> Reason | None:
-    """What keeps a document from starting, whatever its place in the queue."""
+    """The reason that keeps a document from starting at any place in the queue."""
     if customer.paused:
         return Reason("paused", {"customer": customer.name})
     if retry_at is not None:
@@ -387,7 +397,7 @@ def _waited(customer: CustomerRecord, now: float) -> float | None:
     return now - waits_since(customer.last_started_at, customer.oldest_waiting_at)
 
 
-def _what_became(document: Document) -> Reason:
+def _why_not_waiting(document: Document) -> Reason:
     params: dict[str, Any] = {}
     if document.state is State.PROCESSING:
         params = {"attempts": document.attempts}

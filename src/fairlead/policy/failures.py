@@ -1,4 +1,4 @@
-"""Why a document can fail: for each code one sentence to its customer, and what it can do."""
+"""Failure codes, each with a sentence for the customer that says what to do."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
-"""The fair rule, `fair/2`: who has had little lately goes first, the least first.
+"""The fair rule, `fair/2`: the account with the least recent work goes first.
 
-Beyond an allowance all share equally by weight, and what an account has had fades with the reset
-interval. The priority is only shown; the place decides.
+Beyond an allowance, accounts share equally by weight. Recent work fades with the reset interval.
+The place decides the order; the priority is only displayed.
 
 - *Debt* is the work started for an account lately, in seconds per weight. It fades with time.
-- Within the allowance the account is in class 0, and its rank is the moment at which its debt will
+- Within the allowance the account is in class 0, and its rank is the time at which its debt will
   have faded.
-- Beyond the allowance it is in class 1, and its rank is its *tag*: the work it was given there. The
-  clock is the highest tag that had its turn, so who comes later starts level with the others.
+- Beyond the allowance it is in class 1, and its rank is its *tag*: the work started for it there.
+  The clock is the highest tag that was served, so a newcomer starts level with the others.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from fairlead.errors import InvalidSetting
 from fairlead.model.customers import check_interval, check_thresholds
@@ -37,6 +37,9 @@ Place = tuple[int, float, int]
 class FairRule:
     """`unit` is the cost of a standard document in seconds, `allowance` a number of units."""
 
+    label: ClassVar[str] = "fair/2"
+    """Name and version, stored with each document that the rule placed."""
+
     unit: float = DEFAULT_UNIT
     allowance: float = DEFAULT_ALLOWANCE
     reset_interval: float = DEFAULT_RESET_INTERVAL
@@ -47,11 +50,6 @@ class FairRule:
         check_above_zero("allowance", self.allowance)
         check_interval(self.reset_interval)
         check_thresholds(self.thresholds)
-
-    @property
-    def label(self) -> str:
-        """Name and version, stored with each document that the rule placed."""
-        return "fair/2"
 
     @property
     def allowed_debt(self) -> float:
@@ -75,16 +73,16 @@ class FairRule:
         return now + interval * math.log1p(debt / self.unit)
 
     def count(self, debt: float, queued: float, weight: float) -> int:
-        """How many standard documents an account has had lately or has waiting, as a negative."""
+        """Minus the number of standard documents that an account has had lately or has waiting."""
         return -math.floor((debt + queued / weight) / self.unit + _EPSILON)
 
 
 @dataclass(slots=True)
-class Share:
-    """What the rule knows of an account, or of a customer inside a shared account.
+class FairShare:
+    """The state of an account under the rule, or of a customer inside a shared account.
 
-    `queued` is the sum of the estimates of what waits. `tagged` is how many documents that were
-    charged to the tag are being processed.
+    `queued` is the sum of the estimates of waiting documents. `tagged` is the number of documents
+    being processed that were charged to the tag.
     """
 
     weight: float = 1.0
@@ -98,7 +96,7 @@ class Share:
 
 
 class Charge(NamedTuple):
-    """What a claim charged to an account, so that the end of the work can correct it."""
+    """The work that a claim charged to an account; the end of the work corrects it."""
 
     seconds: float
     weight: float
@@ -112,10 +110,10 @@ class FairClock:
     rule: FairRule
     value: float = 0.0
     tickets: list[int] = field(default_factory=lambda: [0])
-    """One number, the next ticket, which the clocks of one queue have in common."""
+    """A list of one number, the next ticket, which all clocks of one queue share."""
 
-    def bring(self, share: Share, now: float) -> None:
-        """Let the debt fade until now. It stands still where the account pays by its tag."""
+    def fade(self, share: FairShare, now: float) -> None:
+        """Let the debt fade until now. It does not fade while the account is charged to its tag."""
         seconds = now - share.debt_at
         if seconds <= 0:
             return
@@ -126,26 +124,26 @@ class FairClock:
             interval = self.rule.reset_interval if share.interval is None else share.interval
             share.debt = self.rule.faded(share.debt, seconds, interval)
 
-    def count(self, share: Share, now: float) -> int:
+    def count(self, share: FairShare, now: float) -> int:
         """The count of a document that is submitted now."""
-        self.bring(share, now)
+        self.fade(share, now)
         return self.rule.count(share.debt, share.queued, share.weight)
 
-    def enter(self, share: Share, now: float) -> None:
-        """Give the account a place: something of it may run."""
-        self.bring(share, now)
+    def enter(self, share: FairShare, now: float) -> None:
+        """Give the account a place: some of its documents may run."""
+        self.fade(share, now)
         self._place(share, now)
 
-    def place_anew(self, share: Share, now: float, *, may_run: bool) -> None:
+    def place_anew(self, share: FairShare, now: float, *, may_run: bool) -> None:
         """Place the account anew after a claim, or let it leave if nothing more may run."""
         if may_run:
             self._place(share, now)
         else:
             share.place = None
 
-    def _place(self, share: Share, now: float) -> None:
+    def _place(self, share: FairShare, now: float) -> None:
         if share.debt < self.rule.allowed_debt:
-            class_, rank = WITHIN_ALLOWANCE, self._faded_at(share, now)
+            class_, rank = WITHIN_ALLOWANCE, self.faded_at(share, now)
         else:
             if share.place is None or share.place[0] == WITHIN_ALLOWANCE:
                 share.tag = max(share.tag, self.value)
@@ -153,15 +151,15 @@ class FairClock:
         share.place = (class_, rank, self.tickets[0])
         self.tickets[0] += 1
 
-    def leave(self, share: Share, now: float) -> None:
-        """Take the place away: nothing of the account may run."""
-        self.bring(share, now)
+    def leave(self, share: FairShare, now: float) -> None:
+        """Take the place away: none of the account's documents may run."""
+        self.fade(share, now)
         share.place = None
 
-    def claim(self, share: Share, estimate: float, now: float, *, through_lane: bool) -> Charge:
+    def claim(self, share: FairShare, estimate: float, now: float, *, through_lane: bool) -> Charge:
         """Charge a start to the account. The caller then places it anew, or lets it leave."""
-        assert share.place is not None  # noqa: S101 (only who has a place is chosen)
-        self.bring(share, now)
+        assert share.place is not None  # noqa: S101 (only accounts with a place are chosen)
+        self.fade(share, now)
         class_, rank, _ = share.place
         seconds = estimate / share.weight
         share.queued -= estimate
@@ -174,12 +172,12 @@ class FairClock:
         share.tagged += 1
         return Charge(seconds, share.weight, to_tag=True)
 
-    def correct(self, share: Share, charge: Charge, actual: float | None, now: float) -> None:
+    def correct(self, share: FairShare, charge: Charge, actual: float | None, now: float) -> None:
         """Replace the estimate by the actual time; None: the time is not known.
 
         An account that waits gets a better place, never a worse one.
         """
-        self.bring(share, now)
+        self.fade(share, now)
         error = 0.0 if actual is None else actual / charge.weight - charge.seconds
         if charge.to_tag:
             share.tag += error
@@ -188,26 +186,27 @@ class FairClock:
             share.debt = max(0.0, share.debt + error)
         self.improve(share, now)
 
-    def improve(self, share: Share, now: float) -> None:
-        """Place a waiting account anew if that is better for it."""
+    def improve(self, share: FairShare, now: float) -> None:
+        """Give a waiting account a new place if that one is better."""
         if share.place is None:
             return
         class_, rank, _ = share.place
         if share.debt < self.rule.allowed_debt:
-            is_better = class_ == BEYOND_ALLOWANCE or self._faded_at(share, now) < rank - _EPSILON
+            is_better = class_ == BEYOND_ALLOWANCE or self.faded_at(share, now) < rank - _EPSILON
         else:
             is_better = class_ == BEYOND_ALLOWANCE and share.tag < rank - _EPSILON
         if is_better:
             self.enter(share, now)
 
-    def forgive(self, share: Share, now: float) -> None:
-        """Forget what the account has had."""
-        self.bring(share, now)
+    def forgive(self, share: FairShare, now: float) -> None:
+        """Forget the account's recent work."""
+        self.fade(share, now)
         share.debt = 0.0
         share.tag = min(share.tag, self.value)
         self.improve(share, now)
 
-    def _faded_at(self, share: Share, now: float) -> float:
+    def faded_at(self, share: FairShare, now: float) -> float:
+        """The time at which the debt of an account will have faded."""
         interval = self.rule.reset_interval if share.interval is None else share.interval
         return self.rule.faded_at(share.debt, now, interval)
 

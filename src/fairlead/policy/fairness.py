@@ -1,8 +1,8 @@
 """How fair the queue is now, and where a customer stands in it.
 
-The figures are of the accounts that compete with each other: a shared account counts as one. The
-work that an account has had lately fades with the reset interval, so the figures tell of the last
-half hour or so, under both policies.
+The figures cover the accounts that compete with each other: a shared account counts as one. Recent
+work fades with the reset interval, so the figures cover about the last half hour, under both
+policies.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _LEAST_WORK = 0.001
 
 
 def jain_index(shares: Sequence[Share]) -> float | None:
-    """Jain's index of the work per weight of those who wait; None for fewer than two.
+    """Jain's index of the recent work per weight of waiting accounts; None for fewer than two.
 
-    1: all have had equally much lately; 1/n: one has had everything.
+    1: all have had equally much; 1/n: one has had everything.
     """
     parts = [share.had_lately / share.weight for share in shares if share.waiting]
     if len(parts) < 2:
@@ -38,10 +38,10 @@ def jain_index(shares: Sequence[Share]) -> float | None:
 def newcomer_bound(
     lane: OverdueLane | None, *, before: int, longest: float, running_left: float, workers: int
 ) -> float | None:
-    """G1: within how many seconds a customer that has had nothing lately gets its first start.
+    """G1: within how many seconds a customer without recent work gets its first start.
 
-    `before` is how many accounts have a place before it, `running_left` the seconds left of what
-    runs. No backlog is in it. None: there are no workers.
+    `before` is how many accounts have a place before it, `running_left` the seconds left of running
+    documents. The bound does not depend on the backlog. None: there are no workers.
     """
     if workers < 1:
         return None
@@ -71,8 +71,8 @@ def figures(
 ) -> Fairness:
     """The figures of a queue whose members are all loaded.
 
-    `longest` is the longest document in seconds, `running_left` the work left of what runs;
-    `lane_claims` of all `claims` went through the overdue lane.
+    `longest` is the longest document in seconds, `running_left` the seconds left of running
+    documents; `lane_claims` of all `claims` went through the overdue lane.
     """
     queued = [member for member in _competing(queue) if any(_placed_entries(queue, member))]
     shares = _shares(queue, names, now)
@@ -106,7 +106,7 @@ CountPlaces = Callable[[Place], tuple[int, int]]
 
 
 def counter_of_places(queue: Queue) -> CountPlaces:
-    """Counts the places of a queue whose members are all loaded."""
+    """A counter of the places in a queue whose members are all loaded."""
     placed = sorted(
         member.share.place for member in _competing(queue) if member.share.place is not None
     )
@@ -119,9 +119,9 @@ def standing(
 ) -> Standing:
     """Where a customer stands under the fair rule.
 
-    Inside a shared account, the count and what it has had lately are the customer's own; its place
-    among the others is that of the account. `count_places` is given where not all members are
-    loaded, or many customers are asked about.
+    Inside a shared account, the count and the recent work are the customer's own; its place is that
+    of the account. Pass `count_places` if not all members are loaded, or to ask about many
+    customers.
     """
     count = queue.count(customer, now)
     member = queue.members[customer]
@@ -129,39 +129,34 @@ def standing(
     own = _place_now(queue, account, now)
     before, beyond = (count_places or counter_of_places(queue))(own)
     is_itself_beyond = account.share.place is not None and own[0] == BEYOND_ALLOWANCE
-    interval = member.share.interval
     return Standing(
         count=count,
         had_lately=member.share.debt,
         is_beyond=own[0] == BEYOND_ALLOWANCE,
-        fades_at=queue.rule.faded_at(
-            member.share.debt, now, queue.rule.reset_interval if interval is None else interval
-        ),
+        fades_at=queue.clock.faded_at(member.share, now),
         accounts_before=before,
         accounts_beyond=beyond - is_itself_beyond,
     )
 
 
 def _place_now(queue: Queue, account: Member, now: float) -> Place:
-    """The place of an account; if it has none, the one that it would get now."""
+    """The place of an account, or the one that it would get now."""
     share = account.share
     if share.place is not None:
         return share.place
-    queue.clock.bring(share, now)
+    queue.clock.fade(share, now)
     if share.debt < queue.rule.allowed_debt:
-        interval = queue.rule.reset_interval if share.interval is None else share.interval
-        rank = queue.rule.faded_at(share.debt, now, interval)
-        return WITHIN_ALLOWANCE, rank, queue.clock.tickets[0]
+        return WITHIN_ALLOWANCE, queue.clock.faded_at(share, now), queue.clock.tickets[0]
     return BEYOND_ALLOWANCE, max(share.tag, queue.clock.value), queue.clock.tickets[0]
 
 
 def _is_before_newcomers(place: Place | None, now: float) -> bool:
-    """Whether a place is before that of a customer who has had nothing and submits now."""
+    """Whether a place is before that of a new customer that submits now."""
     return place is not None and place[:2] <= (WITHIN_ALLOWANCE, now)
 
 
 def _competing(queue: Queue) -> Iterator[Member]:
-    """The members that compete with each other: under fair, a shared account for its customers."""
+    """The members that compete: under fair, a shared account in place of its customers."""
     if queue.is_fair:
         return (member for member in queue.members.values() if member.account is None)
     return (member for member in queue.members.values() if not member.is_account)
@@ -179,7 +174,7 @@ def _placed_entries(queue: Queue, member: Member) -> Iterator[Entry]:
 def _most_overdue(
     queue: Queue, queued: Iterable[Member], names: Mapping[int, str], now: float
 ) -> Overdue | None:
-    """Who has waited longest for a start."""
+    """The member that has waited longest for a start."""
     waits = [
         (waits_since(member.last_started_at, entry.oldest[1]), names[member.id])
         for member in queued
@@ -193,7 +188,7 @@ def _most_overdue(
 
 
 def _shares(queue: Queue, names: Mapping[int, str], now: float) -> tuple[Share, ...]:
-    """The accounts that wait or have had work lately, by name.
+    """The accounts with waiting documents or recent work, by name.
 
     Deleted customers stay in the queue as numbers without a name, and are left out.
     """

@@ -1,7 +1,7 @@
-"""When a waiting document will start: an expectation, and a range from one tenth to nine tenths.
+"""When a waiting document will start: an expected time, and a range from 10th to 90th percentile.
 
-The workers share the work ahead. Documents that arrive meanwhile and go before it add to that work,
-at the rate of recent arrivals. The range follows from how far estimates were off, and from how
+The workers share the work ahead. Documents that arrive meanwhile and go first add to that work, at
+the rate of recent arrivals. The range follows from the errors of earlier estimates, and from how
 unevenly documents arrived.
 """
 
@@ -21,20 +21,20 @@ LONGEST_WINDOW = 3600.0
 _BUCKETS = 12
 _TENTH = 1.2816  # quantile of the normal distribution: a tenth lies further out on either side
 _PRIOR_DOCUMENTS = 5
-"""The prior, that estimates are about right, counts as much as so many documents."""
+"""How many documents the prior, that estimates are about right, counts for."""
 _PRIOR_VARIANCE = 0.25
 _HIGHEST_LOAD = 0.9
 _MOST_SIMULATED = 500
 _EPSILON = 1e-9
 _CLOSING = 1.5
 _REMAINING_ERROR = 0.15
-"""Relative error that remains however much was learned; fitted to simulations, and cautious."""
+"""The relative error that learning does not remove; fitted to simulations, and cautious."""
 _SPREAD = {False: 0.85, True: 1.1}
 """Factor of the deviation under classic and fair; fitted, see `python -m bench.forecast`."""
 
 
 class RunningDocument(NamedTuple):
-    """A document being processed: for how many seconds, its estimate, its customer, its queue."""
+    """A document being processed: its seconds so far, its estimate, its customer, its queue."""
 
     elapsed: float
     estimate: float
@@ -45,8 +45,8 @@ class RunningDocument(NamedTuple):
 class RecentArrival(NamedTuple):
     """A recent document: its age, how far behind the front it was placed, and its estimate.
 
-    `behind` is the priority under classic. Under fair it is the work that its customer had had
-    lately or had waiting before it, in seconds per weight: so much the count says.
+    `behind` is the priority under classic. Under fair it is the recent and waiting work of its
+    customer before it, in seconds per weight, as its count states it.
     """
 
     age: float
@@ -55,7 +55,7 @@ class RecentArrival(NamedTuple):
 
 
 class FinishedDocument(NamedTuple):
-    """The estimate of a document, and what it took."""
+    """The estimated and the actual seconds of a document."""
 
     estimate: float
     actual: float
@@ -63,7 +63,7 @@ class FinishedDocument(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """What the store knows of recent work, newest first."""
+    """Recent work, newest first."""
 
     workers: int
     running: tuple[RunningDocument, ...] = ()
@@ -73,14 +73,14 @@ class Flow:
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """What goes before a document: how many, their estimated work, and that of its own customer.
+    """The documents before a document: their number, estimated work, and those of its customer.
 
-    `behind` is its own place, as in `RecentArrival`. Under fair it falls while the document waits,
-    as earlier ones of its customer start and their work fades, so that fewer and fewer new
-    documents go before it: `is_closing`. `latest` is when the overdue lane
-    starts it, if it does; `cap` is how many documents of its `customer` may run at once. The quota
-    of its pipeline lets `max_running` documents of its `queue` run at once, of which
-    `queue_documents` go before it, and starts it no earlier than in `quota_seconds`.
+    `behind` is its own place, as in `RecentArrival`. Under fair it falls while the document waits
+    (`is_closing`): earlier documents of its customer start and their work fades, so fewer new
+    documents go first. `latest` is when the overdue lane starts it, if at all; `cap` is how many
+    documents of its `customer` may run at once. The quota of its pipeline lets `max_running`
+    documents of its `queue` run at once, of which `queue_documents` go first, and starts it no
+    earlier than in `quota_seconds`.
     """
 
     documents: int
@@ -100,7 +100,7 @@ class Ahead:
 
 
 class Range(NamedTuple):
-    """Seconds: the expectation, and the range in which four of five starts should lie."""
+    """Seconds until the start: expected, and the range of four in five starts."""
 
     expected: float
     low: float
@@ -113,8 +113,8 @@ class Range(NamedTuple):
 class _LearnedRates(NamedTuple):
     """Documents take `base` + `slope` · estimate seconds, with this variance.
 
-    Where estimates say little, small ones are too small and large ones too large on average: then
-    the slope is flat.
+    If estimates are poor, small ones are too small and large ones too large on average, so the
+    slope is flat.
     """
 
     base: float
@@ -122,12 +122,12 @@ class _LearnedRates(NamedTuple):
     variance: float
 
     def seconds(self, estimate: float, documents: int = 1) -> float:
-        """What so many documents take whose estimates add up to `estimate`."""
+        """The seconds that documents take whose estimates add up to `estimate`."""
         return max(0.0, documents * self.base + self.slope * estimate)
 
 
 class _ArrivalRate(NamedTuple):
-    """Work per second that will go before, its variance per second, and the time it is known of."""
+    """Work per second that will go first, its variance per second, and the observed seconds."""
 
     work: float
     variance: float
@@ -156,7 +156,7 @@ def _later(one: Range, other: Range) -> Range:
 
 
 def _lane_wait(ahead: Ahead, flow: Flow, latest: float) -> Range:
-    """The start through the overdue lane, which is as uncertain as the ends of what runs."""
+    """The start through the overdue lane, as uncertain as the ends of running documents."""
     learned = _learned(ahead, flow.finished)
     nothing = _ArrivalRate(0.0, 0.0, SHORTEST_WINDOW)
     variance = _variance(replace(ahead, documents=0), flow, learned, nothing, latest)
@@ -164,14 +164,14 @@ def _lane_wait(ahead: Ahead, flow: Flow, latest: float) -> Range:
 
 
 def _own_queue(ahead: Ahead, flow: Flow, cap: int) -> tuple[Ahead, Flow]:
-    """The queue of the customer alone, with as many workers as may work for it."""
+    """The queue of the customer alone, with as many workers as its cap allows."""
     own = replace(ahead, documents=ahead.own_documents, seconds=ahead.own_seconds)
     running = (document for document in flow.running if document.customer == ahead.customer)
     return own, _narrowed(flow, cap, running)
 
 
 def _queue_of_pipeline(ahead: Ahead, flow: Flow, max_running: int) -> tuple[Ahead, Flow]:
-    """The queue of the pipeline alone, with as many workers as its quota lets work for it."""
+    """The queue of the pipeline alone, with as many workers as its quota allows."""
     own = replace(ahead, documents=ahead.queue_documents, seconds=ahead.queue_seconds)
     running = (document for document in flow.running if document.queue == ahead.queue)
     return own, _narrowed(flow, max_running, running)
@@ -195,7 +195,7 @@ def _wait(ahead: Ahead, flow: Flow) -> Range:
 
 
 def _learned(ahead: Ahead, finished: Sequence[FinishedDocument]) -> _LearnedRates:
-    """A regression line through what was learned, mixed with the prior where that is little."""
+    """A regression line through finished documents, mixed with the prior while they are few."""
     number = len(finished)
     mean_ahead = ahead.seconds / ahead.documents if ahead.documents else 0.0
     usual = sum(estimate for estimate, _ in finished) / number if finished else mean_ahead
@@ -228,10 +228,10 @@ def _arrival_rate(
 
 
 def _part_before(ahead: Ahead, arrival: RecentArrival) -> float:
-    """The part of the wait during which such a document would go before.
+    """The part of the wait during which a new document like `arrival` would go first.
 
-    Under fair those go before whose customers have had less lately. While the document waits it
-    comes nearer to the front, so that fewer of them do; how fast is fitted, not derived.
+    Under fair, documents of customers with less recent work go first. While the document waits it
+    moves to the front, so that fewer do; how fast is fitted, not derived.
     """
     if arrival.behind >= ahead.behind:
         return 0.0
@@ -253,7 +253,7 @@ def _wait_without_arrivals(ahead: Ahead, flow: Flow, learned: _LearnedRates) -> 
 
 
 def _shared_end(free_at: Sequence[float], work: float) -> float:
-    """When the workers have done the work between them, each from when it is free."""
+    """When the workers together have done the work, each starting when it is free."""
     total = work
     for number, free in enumerate(free_at, start=1):
         total += free
@@ -263,10 +263,10 @@ def _shared_end(free_at: Sequence[float], work: float) -> float:
 
 
 def _remaining(running: RunningDocument, learned: _LearnedRates) -> float:
-    """What is left of a running document.
+    """The seconds left of a running document.
 
-    With exact estimates, the rest of its estimate. The worse they are, the more it is as if the
-    document had just started, and one that is over its estimate goes on for a while.
+    With exact estimates, that is the rest of its estimate. The worse estimates are, the closer the
+    result is to that of a document that has just started.
     """
     whole = learned.seconds(running.estimate)
     rest, restarted = max(0.0, whole - running.elapsed), max(whole, running.elapsed)

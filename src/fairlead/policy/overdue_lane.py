@@ -1,7 +1,7 @@
 """The overdue lane: no customer starves, and the lane takes at most its share of the claims.
 
-Every claim outside the lane earns one credit, up to `share - 1`. With so much credit the lane is
-open, and a claim through it spends all of it. So the lane gets at most one of `share` claims.
+Every claim outside the lane earns one credit, up to `share - 1`. At that credit the lane is open,
+and a claim through it spends all of it. So the lane gets at most one of `share` claims.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class OverdueLane:
 
 
 def waits_since(last_started_at: float | None, oldest_submitted_at: float) -> float:
-    """When a customer's present wait began: its last start, or its oldest waiting document."""
+    """When a customer's current wait began: at its last start, or with its oldest document."""
     if last_started_at is None:
         return oldest_submitted_at
     return max(last_started_at, oldest_submitted_at)

@@ -1,19 +1,18 @@
-"""The queue: who is next. Pure, without clock and I/O; stores and simulator call the same code.
+"""The queue: which document is next. Pure, without clock and I/O; stores and simulator share it.
 
-`fold` brings the queue up to what happened; `choose` takes the next documents by policy, overdue
-lane, caps and quotas.
+`fold` applies events; `choose` takes the next documents by policy, overdue lane, caps and quotas.
 
 - A *member* is a customer, or under fair an account that several customers share. Customers of a
-  shared account compete inside it, by the same rule once more.
-- An *entry* is a member's waiting documents of one pipeline. It has a place while something of its
-  member may run, lowest first: under classic the key of its best document, under fair the place of
-  its member.
+  shared account compete inside it, by the same rule.
+- An *entry* is a member's waiting documents of one pipeline. It has a place while its member may
+  start documents. The lowest place goes first: under classic the key of the entry's best document,
+  under fair the place of its member.
 - A document's *slot* is its place among the documents of its entry: under classic (priority,
   arrival), under fair (not urgent, arrival). Under classic an urgent document swaps slots with the
   customer's best one, so that nobody else is affected.
 
 The simulator holds the whole queue in memory. A store loads a part of it: `needs_documents` and
-`needs_entries` say what is to be loaded before `choose` can go on.
+`needs_entries` name what must be loaded before `choose` can go on.
 """
 
 from __future__ import annotations
@@ -46,10 +45,10 @@ _waiting = attrgetter("waiting")
 
 
 class Start(NamedTuple):
-    """A document that was chosen, and what its end needs to settle.
+    """A document that was chosen, with the charges that its end corrects.
 
-    `payer` is the member that was charged; `inner` is what its customer was charged inside a
-    shared account. None: nothing was charged, as under classic.
+    `payer` is the member that was charged; `inner` is the charge to its customer inside a shared
+    account. None: nothing was charged, as under classic.
     """
 
     document: QueuedDocument
@@ -62,18 +61,18 @@ class Start(NamedTuple):
 
 @dataclass(slots=True)
 class QueueState:
-    """What belongs to the queue as a whole."""
+    """The state of the queue as a whole."""
 
     policy: PolicyName = "classic"
     clock: float = 0.0
     credit: int = 0
     next_ticket: int = 0
     quotas: dict[str, Quota] = field(default_factory=dict)
-    """Of every pipeline that ever had documents."""
+    """The quotas of all pipelines that ever had documents."""
 
 
 class Queue:
-    """The queue, or the part of it that was loaded. Times are given, never asked for."""
+    """The queue, or the part of it that was loaded. The time is always an argument."""
 
     def __init__(self, rule: FairRule, lane: OverdueLane | None, state: QueueState) -> None:
         self.state = state
@@ -85,18 +84,18 @@ class Queue:
         """Members that differ from what was loaded."""
         self.needs_documents: set[Entry] = set()
         self.needs_entries: set[str] = set()
-        """Pipelines whose next entry is beyond those that were loaded."""
+        """Pipelines whose next entry is not among those that were loaded."""
         self.loaded_up_to: dict[str, Place] = {}
-        """The last place that was loaded of each pipeline; missing: all were."""
+        """The last place that was loaded of each pipeline; all were, if it is missing."""
         self.overdue_loaded_up_to: dict[str, tuple[float, int]] = {}
         self.clock = FairClock(rule, state.clock, [state.next_ticket])
         self._places: dict[str, list[PlaceKey]] = {}
         self._waits: dict[str, list[WaitKey]] = {}
 
-    # --- what is loaded ---
+    # --- loading ---
 
     def member(self, id_: int) -> Member:
-        """The member of this id; a new one where it is not known."""
+        """The member of this id; a new one if it is unknown."""
         member = self.members.get(id_)
         if member is None:
             member = self.members[id_] = Member(id_)
@@ -107,21 +106,21 @@ class Queue:
 
         Customers of a shared account may be added before the account.
         """
-        known = self.members.get(member.id)
-        if known is not None:
-            member.inner = known.inner
+        earlier = self.members.get(member.id)
+        if earlier is not None:
+            member.inner = earlier.inner
         self.members[member.id] = member
         if self.is_fair and member.account is not None:
             self._shared_account(member.account).inner[member.id] = member
 
     def queue_loaded(self) -> None:
-        """Queue the entries of all members that were added; once, before `fold`."""
+        """Queue the entries of all members that were added. Call it once, before `fold`."""
         for member in self.members.values():
             if self._account_of(member) is None:
                 self._queue_entries(member)
 
     def place_in_order(self, members: Iterable[int], now: float) -> None:
-        """Give members that may run places in this order, after the policy was switched."""
+        """Give places in this order to members that may start documents, after a policy switch."""
         for id_ in members:
             member = self.member(id_)
             if self._account_of(member) is None:
@@ -130,7 +129,7 @@ class Queue:
                 self._settle(member, now)
 
     def sum_up(self, account: int) -> None:
-        """Bring the entries of a shared account up to those of its customers."""
+        """Derive the entries of a shared account from those of its customers."""
         if self.is_fair:
             self._sum_up(self.member(account))
 
@@ -143,10 +142,10 @@ class Queue:
         else:
             self._queue_entry(entry)
 
-    # --- what happened ---
+    # --- events ---
 
     def fold(self, events: Iterable[QueueEvent]) -> None:
-        """Bring the queue up to what happened."""
+        """Apply the events."""
         for event in events:
             self._FOLDS[type(event)](self, event)
 
@@ -156,13 +155,13 @@ class Queue:
         return self._clock_of(member).count(member.share, now)
 
     def drop(self, document: QueuedDocument, now: float) -> None:
-        """Remove a waiting document of a queue that is wholly in memory."""
+        """Remove a waiting document from a queue that is entirely in memory."""
         document.is_waiting = False
         values = (document.customer, document.pipeline, 1, document.estimate)
         self._dropped(Dropped(now, *values))
 
     def push(self, document: QueuedDocument, now: float) -> None:
-        """Add a document of a queue that is wholly in memory."""
+        """Add a document to a queue that is entirely in memory."""
         member = self.member(document.customer)
         entry = member.entry(document.pipeline)
         entry.push(document)
@@ -187,7 +186,7 @@ class Queue:
         oldest: tuple[int, float],
         now: float,
     ) -> None:
-        """Documents wait from now on; only the first, the best and the oldest move their entry."""
+        """Add waiting documents; only the first, the best and the oldest move their entry."""
         self._quota(entry.pipeline)
         member.share.queued += estimates
         account = self._account_of(member)
@@ -209,7 +208,7 @@ class Queue:
         entry.waiting -= event.documents
         member.delayed -= event.were_delayed
         if event.documents:
-            entry.look()
+            entry.update_front()
         member.share.queued -= event.estimates
         account = self._account_of(member)
         if account is not None:
@@ -269,7 +268,7 @@ class Queue:
     }
 
     def _move(self, member: Member, to: int | None, now: float) -> None:
-        """Take a customer out of its account and put it into another; its own debt goes along."""
+        """Move a customer from its account to another one; it keeps its own debt."""
         before = self._account_of(member)
         self._clock_of(member).leave(member.share, now)
         member.share.tag = 0.0
@@ -305,7 +304,7 @@ class Queue:
     # --- places ---
 
     def _account_of(self, member: Member) -> Member | None:
-        """The shared account inside which a member competes; None: it competes with all."""
+        """The shared account inside which a member competes; None: it competes with all members."""
         if member.account is None or not self.is_fair:
             return None
         return self.member(member.account)
@@ -315,7 +314,7 @@ class Queue:
         return self.clock if account is None else account.inner_clock or self.clock
 
     def _settle(self, member: Member, now: float) -> None:
-        """Give a member that may run a place, and take it from one that may not."""
+        """Give a member that may start documents a place, and take it from one that may not."""
         self.changed.add(member)
         account = None
         if self.is_fair:
@@ -338,7 +337,7 @@ class Queue:
         return member.may_start_more and any(map(_waiting, member.entries.values()))
 
     def _sum_up(self, account: Member) -> None:
-        """Bring a shared account up to its customers: the last start, and what of them may run."""
+        """Derive a shared account's last start and entries from its customers that may run."""
         starts = [member.last_started_at for member in account.inner.values()]
         account.last_started_at = max((at for at in starts if at is not None), default=None)
         for entry in account.entries.values():
@@ -384,7 +383,7 @@ class Queue:
             heappush(self._waits.setdefault(entry.pipeline, []), entry.lane_key)
 
     def place_of(self, entry: Entry) -> Place | None:
-        """The place of an entry; None: it has none, or more is to be loaded first."""
+        """The place of an entry; None: it has none, or more must be loaded first."""
         if not entry.waiting:
             return None
         member, head = entry.member, entry.head
@@ -397,14 +396,14 @@ class Queue:
         return (head[0], head[1], head[1]) if member.may_start_more else None
 
     def wait_of(self, entry: Entry) -> tuple[float, int]:
-        """Since when an entry waits for a start, and what decides between equals."""
+        """Since when an entry waits for a start, and a tie-breaker."""
         assert entry.oldest is not None  # noqa: S101 (it has a place)
         number, submitted_at = entry.oldest
         place = entry.member.share.place
         tie = place[2] if self.is_fair and place is not None else number
         return waits_since(entry.member.last_started_at, submitted_at), tie
 
-    # --- who is next ---
+    # --- choosing ---
 
     def choose(
         self,
@@ -413,7 +412,7 @@ class Queue:
         pipelines: Sequence[str] | None = None,
         may_start: MayStart | None = None,
     ) -> list[Start]:
-        """Start the next documents, at most so many; fewer where more is to be loaded first.
+        """Start the next documents, at most `number`; fewer if more must be loaded first.
 
         A document that `may_start` refuses ends the choice.
         """
@@ -430,7 +429,7 @@ class Queue:
         return starts
 
     def opens_at(self, now: float, pipelines: Sequence[str] | None = None) -> float:
-        """When the first pipeline that only waits for a token gets one; inf: none does."""
+        """When the first pipeline without a token gets one; inf: all have one."""
         times = [
             quota.opens_at(now)
             for name, quota in self.state.quotas.items()
@@ -450,7 +449,7 @@ class Queue:
         return quota
 
     def _next(self, pipelines: Sequence[str], now: float) -> tuple[Entry | None, bool]:
-        """The entry that goes next, and whether through the overdue lane."""
+        """The entry that goes next, and whether it goes through the overdue lane."""
         if self.lane is not None and self.lane.is_open(self.state.credit):
             overdue = self._most_overdue(pipelines, now - self.lane.after)
             if overdue is not None or self.needs_entries:
@@ -476,7 +475,7 @@ class Queue:
         return None
 
     def _most_overdue(self, pipelines: Sequence[str], before: float) -> Entry | None:
-        """The entry that has waited longest, if its wait began before this time."""
+        """The entry with the longest wait, if that began before this time."""
         best: WaitKey | None = None
         for pipeline in pipelines:
             longest = self._longest_waiting(pipeline, before)
@@ -488,7 +487,7 @@ class Queue:
         return None if best is None or self.needs_entries else best[2]
 
     def _longest_waiting(self, pipeline: str, before: float) -> WaitKey | None:
-        """Keys may be too early: the entry lost its place, or a start made it wait anew."""
+        """The first valid key; keys are too early if a start or a lost place ended the wait."""
         heap = self._waits.get(pipeline, [])
         while heap and heap[0][0] < before:
             key = heap[0]
@@ -506,25 +505,21 @@ class Queue:
         return None
 
     def first_entries(self, number: int) -> list[Entry]:
-        """About so many entries with the best places, whose documents are likely to be needed."""
+        """About `number` entries with the best places: their documents are likely to be needed."""
         entries: list[Entry] = []
         for heap in self._places.values():
-            entries += [key[3] for key in nsmallest(number, heap) if key[3].queued_as is key]
-        return [
-            inner
-            for entry in entries
-            for inner in (
-                chain.from_iterable(each.entries.values() for each in entry.member.inner.values())
-                if entry.member.is_account
-                else (entry,)
-            )
-            if inner.waiting
-        ]
+            for *_, entry in (key for key in nsmallest(number, heap) if key[3].queued_as is key):
+                if entry.member.is_account:
+                    for customer in entry.member.inner.values():
+                        entries += customer.entries.values()
+                else:
+                    entries.append(entry)
+        return [entry for entry in entries if entry.waiting]
 
     def longest_wait(self, now: float) -> tuple[float, Entry] | None:
-        """Since when somebody waits for a start at the longest, of the entries that are loaded.
+        """The loaded entry that has waited longest for a start, and since when.
 
-        Those that a quota holds back do not count.
+        Entries that a quota holds back do not count.
         """
         waits = [
             (max(self.wait_of(entry)[0], entry.member.resumed_at or 0.0), entry)
@@ -584,7 +579,7 @@ class Queue:
     def _classic_document(
         self, entry: Entry, *, through_lane: bool
     ) -> tuple[QueuedDocument | None, QueuedDocument | None]:
-        """The document that goes, and the holder of the slot that it uses up."""
+        """The document that starts, and the holder of the slot that it uses up."""
         if through_lane:
             return entry.oldest_document(), entry.oldest_slot() if entry.has_ahead else None
         best = entry.best()
@@ -593,7 +588,7 @@ class Queue:
     def _charge(
         self, member: Member, payer: Member, estimate: float, now: float, *, through_lane: bool
     ) -> tuple[Charge, Charge | None]:
-        """Charge a start to the account and inside of it, and place both anew."""
+        """Charge a start to the account, and to its customer inside; place both anew."""
         inner = None
         if payer is not member:
             self.changed.add(payer)
@@ -608,25 +603,26 @@ class Queue:
     def _inner_member(self, account: Member, pipelines: Sequence[str]) -> Member:
         """The customer of a shared account that goes next."""
         candidates = (
-            (member.share.place, member)
+            member
             for member in account.inner.values()
             if member.share.place is not None
             and any(member.entries[name].waiting for name in pipelines if name in member.entries)
         )
-        return min(candidates, key=lambda each: each[0])[1]
+        return min(candidates, key=lambda member: member.share.place or ())
 
     def _fair_entry(self, member: Member, pipelines: Sequence[str]) -> Entry:
-        """Of the pipelines that are open, the one with the member's next document."""
+        """The entry with the member's next document, among the open pipelines."""
         entries = member.entries
         if len(entries) == 1:
             return next(iter(entries.values()))
-        candidates = [entries[name] for name in pipelines if name in entries]
-        return min((each for each in candidates if each.waiting), key=lambda each: each.head or ())
+        candidates = (entries[name] for name in pipelines if name in entries)
+        waiting = (entry for entry in candidates if entry.waiting)
+        return min(waiting, key=lambda entry: entry.head or ())
 
-    # --- what is to be saved ---
+    # --- saving ---
 
     def save_state(self) -> QueueState:
-        """The state of the queue as a whole, brought up to what was done."""
+        """The current state of the queue as a whole."""
         self.state.clock, self.state.next_ticket = self.clock.value, self.clock.tickets[0]
         return self.state
 
@@ -635,7 +631,7 @@ class Queue:
 
 
 def fading(work: float, seconds: float, interval: float) -> float:
-    """Work done that counts less the longer ago it was."""
+    """Work after `seconds`: it counts less the longer ago it was done."""
     if seconds <= 0:
         return work
     return work * exp(-seconds / interval) if interval else 0.0

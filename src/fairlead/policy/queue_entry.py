@@ -1,67 +1,51 @@
-"""What waits: documents, and the entries of members in the queue. Pure, as the queue is."""
+"""Waiting documents, members of the queue and their entries. Pure, like the queue."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from heapq import heappop, heappush
 
 from fairlead.model.pipelines import DEFAULT_PIPELINE
-from fairlead.policy.fair import FairClock, Place, Share
+from fairlead.policy.fair import FairClock, FairShare, Place
 
 Slot = tuple[int, int]
 Turn = tuple[bool, int, int]
 
 
+@dataclass(slots=True, eq=False)
 class QueuedDocument:
     """A waiting document. `number` is its arrival number."""
 
-    __slots__ = (
-        "customer", "estimate", "is_displaced", "is_waiting", "number", "pipeline", "priority",
-        "slot", "submitted_at", "urgent",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        number: int,
-        customer: int,
-        slot: Slot,
-        *,
-        priority: int = 1,
-        urgent: bool = False,
-        estimate: float = 0.0,
-        submitted_at: float = 0.0,
-        pipeline: str = DEFAULT_PIPELINE,
-        is_displaced: bool = False,
-    ) -> None:
-        self.number = number
-        self.customer = customer
-        self.slot = slot
-        self.priority = priority
-        self.urgent = urgent
-        self.estimate = estimate
-        self.submitted_at = submitted_at
-        self.pipeline = pipeline
-        self.is_displaced = is_displaced
-        self.is_waiting = True
+    number: int
+    customer: int
+    slot: Slot
+    _: KW_ONLY
+    priority: int = 1
+    urgent: bool = False
+    estimate: float = 0.0
+    submitted_at: float = 0.0
+    pipeline: str = DEFAULT_PIPELINE
+    is_displaced: bool = False
+    is_waiting: bool = True
 
     def __lt__(self, other: QueuedDocument) -> bool:
-        return False  # equal keys are of the same document, which was queued again
+        return False  # equal keys belong to the same document, which was queued again
 
     @property
     def key(self) -> Slot:
-        """Its own slot under classic, which it has unless it swapped slots."""
+        """Its own slot under classic; it holds another one after a swap."""
         return self.priority, self.number
 
     @property
     def turn(self) -> Turn:
-        """The order in which a customer's documents go under classic."""
+        """The order among a customer's documents under classic."""
         return not self.urgent, self.priority, self.number
 
 
 @dataclass(slots=True, eq=False)
 class Member:
-    """A customer, or an account that several customers share; `account` is the one it is inside."""
+    """A customer, or an account that several customers share; `account` is a customer's account."""
 
     id: int
     account: int | None = None
@@ -71,21 +55,21 @@ class Member:
     processing: int = 0
     delayed: int = 0
     last_started_at: float | None = None
-    share: Share = field(default_factory=Share)
+    share: FairShare = field(default_factory=FairShare)
     work: float = 0.0
     work_at: float = 0.0
-    """Work done for it, fading with the reset interval; for the figures, not for the order."""
+    """The time of `work`, which fades with the reset interval; for figures, not for the order."""
     inner_clock: FairClock | None = None
     resumed_at: float | None = None
     told_of: float | None = None
-    """Since when it waited as it was last reported that it waited longer than the bound."""
+    """When the wait began that was last reported for exceeding the bound."""
     entries: dict[str, Entry] = field(default_factory=dict)
     inner: dict[int, Member] = field(default_factory=dict)
     """The customers of a shared account, under fair."""
 
     @property
     def waiting(self) -> int:
-        """Documents that wait, those that are delayed included."""
+        """The number of waiting documents, including those that are delayed."""
         return self.delayed + sum(entry.waiting for entry in self.entries.values())
 
     @property
@@ -99,46 +83,41 @@ class Member:
         return entry
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Entry:
     """A member's waiting documents of one pipeline, or the first of them.
 
-    `head` is the best slot and `oldest` (arrival number, time) of the oldest document; None while
-    documents wait: it is to be loaded. Documents are loaded from the front of each order, up to
-    `last_slot`, `last_age` and `last_turn`; None: all are. `has_ahead`: some may be urgent or
+    `head` is the best slot and `oldest` the (arrival number, time) of the oldest document; None
+    while documents wait: it must be loaded. Documents are loaded from the front of each order, up
+    to `last_slot`, `last_age` and `last_turn`; None: all are. `has_ahead`: some may be urgent or
     displaced.
 
-    After a start the oldest document need not be known at once: the member waits anew from then on.
-    `is_oldest_stale`: it was started, and the next one is not loaded.
+    After a start the oldest document can be loaded later, because the member's wait begins anew.
+    `is_oldest_stale`: the oldest document was started, and the next one is not loaded.
 
-    `queued_as` is its valid key among the places, with `place`; `lane_key` the one among the waits.
+    `queued_as` is its valid key among the places, with `place`; `lane_key` is its valid key among
+    the waits.
     """
 
-    __slots__ = (
-        "ages", "ahead", "has_ahead", "head", "is_oldest_stale", "lane_key", "last_age",
-        "last_slot", "last_turn", "member", "oldest", "pipeline", "place", "queued_as", "slots",
-        "waiting",
-    )  # fmt: skip
-
-    def __init__(self, member: Member, pipeline: str) -> None:
-        self.member = member
-        self.pipeline = pipeline
-        self.waiting = 0
-        self.head: Slot | None = None
-        self.oldest: tuple[int, float] | None = None
-        self.is_oldest_stale = False
-        self.has_ahead = False
-        self.last_slot: Slot | None = None
-        self.last_age: int | None = None
-        self.last_turn: Turn | None = None
-        self.slots: list[tuple[Slot, int, QueuedDocument]] = []
-        self.ages: list[tuple[int, QueuedDocument]] = []
-        self.ahead: list[tuple[Turn, QueuedDocument]] = []
-        self.place: Place | None = None
-        self.queued_as: PlaceKey | None = None
-        self.lane_key: WaitKey | None = None
+    member: Member
+    pipeline: str
+    waiting: int = 0
+    head: Slot | None = None
+    oldest: tuple[int, float] | None = None
+    is_oldest_stale: bool = False
+    has_ahead: bool = False
+    last_slot: Slot | None = None
+    last_age: int | None = None
+    last_turn: Turn | None = None
+    slots: list[tuple[Slot, int, QueuedDocument]] = field(default_factory=list)
+    ages: list[tuple[int, QueuedDocument]] = field(default_factory=list)
+    ahead: list[tuple[Turn, QueuedDocument]] = field(default_factory=list)
+    place: Place | None = None
+    queued_as: PlaceKey | None = None
+    lane_key: WaitKey | None = None
 
     def __lt__(self, other: Entry) -> bool:
-        return False  # equal keys are of the same entry
+        return False  # equal keys belong to the same entry
 
     @property
     def is_loaded(self) -> bool:
@@ -147,7 +126,7 @@ class Entry:
 
     @property
     def is_known(self) -> bool:
-        """Whether its place can be told without loading more."""
+        """Whether its place follows from what is loaded."""
         return not self.waiting or (self.head is not None and self.oldest is not None)
 
     def load(
@@ -157,16 +136,16 @@ class Entry:
         last_age: int | None = None,
         last_turn: Turn | None = None,
     ) -> None:
-        """Replace what is loaded, by the first documents in each of the orders.
+        """Replace the loaded documents by the first ones of each order.
 
-        The orders are those by slot, by age and, under classic, by turn of the urgent and displaced
-        ones. The last of each is given; None: all of that order were loaded.
+        The orders are by slot, by age and, under classic, by turn for urgent and displaced ones.
+        The `last_…` arguments are the end of each order; None: all of it is loaded.
         """
         self.slots, self.ages, self.ahead = [], [], []
         for document in documents:
             self.push(document)
         self.last_slot, self.last_age, self.last_turn = last_slot, last_age, last_turn
-        self.look()
+        self.update_front()
 
     def push(self, document: QueuedDocument) -> None:
         heappush(self.slots, (document.slot, document.number, document))
@@ -176,7 +155,7 @@ class Entry:
             self.has_ahead = True
 
     def add(self, documents: int, head: Slot, oldest: tuple[int, float]) -> bool:
-        """Count documents that arrived; return whether head or oldest are theirs."""
+        """Count documents that arrived; return whether one of them is the head or the oldest."""
         is_first = not self.waiting
         self.waiting += documents
         is_best = is_first or (self.head is not None and head < self.head)
@@ -187,8 +166,8 @@ class Entry:
             self.oldest, self.is_oldest_stale = oldest, False
         return is_best or is_oldest
 
-    def look(self) -> None:
-        """Find head and oldest among the loaded documents; remove outdated keys before them."""
+    def update_front(self) -> None:
+        """Update head and oldest from the loaded documents; remove outdated keys before them."""
         slots, ages = self.slots, self.ages
         while slots and not (slots[0][2].is_waiting and slots[0][2].slot == slots[0][0]):
             heappop(slots)
@@ -202,7 +181,7 @@ class Entry:
             self.oldest = None
 
     def best(self) -> QueuedDocument | None:
-        """The holder of the best slot; None: it is not loaded."""
+        """The document that holds the best slot; None: it is not loaded."""
         if not self.slots or (self.last_slot is not None and self.slots[0][0] > self.last_slot):
             return None
         return self.slots[0][2]
@@ -221,10 +200,10 @@ class Entry:
             return
         if self.oldest is not None and document.number == self.oldest[0]:
             self.is_oldest_stale = True
-        self.look()
+        self.update_front()
 
     def first_in_turn(self, best: QueuedDocument) -> QueuedDocument | None:
-        """The document that goes at the best slot: urgent ones first. None: it is not loaded."""
+        """The document that takes the best slot: urgent ones first. None: it is not loaded."""
         ahead = self.ahead
         if not ahead and self.last_turn is None:
             return best
@@ -238,25 +217,25 @@ class Entry:
         return first
 
     def _first_with_own_slot(self, displaced: QueuedDocument) -> QueuedDocument | None:
-        """The first document that goes before a displaced one, which may have a better slot."""
+        """The first document in its own slot before a displaced one; that one, if there is none."""
         bound = displaced.key
-        found = [
+        candidates = [
             (slot, document)
             for slot, _, document in self.slots
             if slot < bound and document.is_waiting and slot == document.slot == document.key
         ]
-        slot, first = min(found, default=(bound, displaced))
+        slot, first = min(candidates, default=(bound, displaced))
         return first if self.last_slot is None or slot <= self.last_slot else None
 
     def oldest_slot(self) -> QueuedDocument | None:
-        """The holder of the slot that came first; the overdue lane uses it up."""
+        """The document that holds the slot of the earliest arrival, which the overdue lane uses."""
         waiting = (document for _, _, document in self.slots if document.is_waiting)
         return min(waiting, key=lambda document: document.slot[1], default=None)
 
     def swap(self, best: QueuedDocument, jumping: QueuedDocument) -> None:
-        """Give the best slot to the document that goes, and its own slot to the displaced one."""
+        """Give the best slot to the document that starts, and its own slot to the displaced one."""
         best.slot, jumping.slot = jumping.slot, best.slot
-        jumping.is_displaced = True  # where it waits again, its slot is not its key
+        jumping.is_displaced = True  # if it is requeued, its slot is not its key
         if not best.is_displaced:
             best.is_displaced = True
             heappush(self.ahead, (best.turn, best))

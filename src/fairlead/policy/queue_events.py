@@ -1,4 +1,4 @@
-"""What happens to the queue, as records that a store appends and `Queue.fold` reads."""
+"""Events of the queue: a store appends them, `Queue.fold` applies them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ ChargeValues = tuple[float, float, bool]
 
 
 class Arrived(Struct, frozen=True, tag="arrived", array_like=True):
-    """Documents of a customer wait from now on, in one pipeline.
+    """Documents of a customer entered the queue of one pipeline.
 
-    `head` is the best of their slots, `oldest` number and submission of the oldest. `were_delayed`
-    of them waited for their time until now; `has_ahead`: some are urgent or displaced.
+    `head` is the best of their slots, `oldest` the number and submission time of the oldest.
+    `were_delayed` of them were not due before; `has_ahead`: some are urgent or displaced.
     """
 
     at: float
@@ -28,7 +28,7 @@ class Arrived(Struct, frozen=True, tag="arrived", array_like=True):
 
 
 class Deferred(Struct, frozen=True, tag="deferred", array_like=True):
-    """Documents of a customer were accepted that must not start yet."""
+    """Documents of a customer were accepted that are not due yet."""
 
     at: float
     customer: int
@@ -36,7 +36,7 @@ class Deferred(Struct, frozen=True, tag="deferred", array_like=True):
 
 
 class Dropped(Struct, frozen=True, tag="dropped", array_like=True):
-    """Documents wait no more, without a start: they were cancelled."""
+    """Waiting documents left the queue without a start: they were cancelled."""
 
     at: float
     customer: int
@@ -47,10 +47,10 @@ class Dropped(Struct, frozen=True, tag="dropped", array_like=True):
 
 
 class Ended(Struct, frozen=True, tag="ended", array_like=True):
-    """A document is processed no more.
+    """An attempt at a document ended.
 
     `seconds` is the work that it took; None: not known; 0: its worker was lost. `payer`, `charge`
-    and `inner` are as its start had them. `is_delayed`: it waits for its next attempt.
+    and `inner` are those of its `Start`. `is_delayed`: the document waits for its next attempt.
     """
 
     at: float
@@ -64,7 +64,7 @@ class Ended(Struct, frozen=True, tag="ended", array_like=True):
 
 
 class MemberChanged(Struct, frozen=True, tag="member", array_like=True):
-    """A customer as it is set from now on; `account` is a shared one, whose weight it is."""
+    """The new settings of a customer; with a shared `account`, `weight` is the account's."""
 
     at: float
     customer: int
@@ -76,14 +76,14 @@ class MemberChanged(Struct, frozen=True, tag="member", array_like=True):
 
 
 class Reset(Struct, frozen=True, tag="reset", array_like=True):
-    """What a customer has had is forgotten."""
+    """The recent work of a customer was forgotten."""
 
     at: float
     customer: int
 
 
 class Tallied(Struct, frozen=True, tag="tally", array_like=True):
-    """So many documents of a priority more, or fewer, are in a state."""
+    """The number of documents of a priority in a state changed by `documents`."""
 
     state: str
     priority: int
@@ -91,7 +91,7 @@ class Tallied(Struct, frozen=True, tag="tally", array_like=True):
 
 
 class Learned(Struct, frozen=True, tag="cost", array_like=True):
-    """How long documents of a cost bucket took, one after the other."""
+    """Processing times of documents of a cost bucket, in order."""
 
     shape: str
     by: str

@@ -1,4 +1,4 @@
-"""Quotas of pipelines: how many documents may start in a time, and how many may run at once."""
+"""Quotas of pipelines: how many documents may start per second, and how many may run at once."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Quota:
         return self.rate is None or self._filled(now) >= 1.0
 
     def tokens_left(self, now: float) -> float:
-        """How many documents the rate lets start at once; 0 where there is no rate."""
+        """How many documents the rate lets start at once; 0 without a rate."""
         return 0.0 if self.rate is None else self._filled(now)
 
     def start(self, now: float) -> None:
@@ -46,7 +46,7 @@ class Quota:
         self.running = max(0, self.running - 1)
 
     def opens_at(self, now: float) -> float:
-        """When a token is there; `now` where there is one."""
+        """When the next token is available; `now` if one is."""
         if self.rate is None:
             return now
         missing = 1.0 - self._filled(now)
@@ -54,7 +54,7 @@ class Quota:
 
     def _filled(self, now: float) -> float:
         """The tokens at `now`."""
-        assert self.rate is not None  # noqa: S101 (asked for a rate only)
+        assert self.rate is not None  # noqa: S101 (called for a rate only)
         burst = max(1.0, self.rate)
         if self.tokens is None:
             return burst
@@ -62,15 +62,15 @@ class Quota:
 
 
 def limit_text(rate: float) -> str:
-    """A rate as the settings have it, such as 15/s."""
+    """A rate as it is written in the settings, such as 15/s."""
     for unit, seconds in (("s", 1.0), ("min", 60.0)):
         if rate * seconds >= 1 and (rate * seconds).is_integer():
             return f"{rate * seconds:.0f}/{unit}"
     return f"{rate * 3600:.0f}/h"
 
 
-def shown(rate: float | None, max_running: int | None) -> str:
-    """A quota in a few words, for logs and reasons."""
+def quota_text(rate: float | None, max_running: int | None) -> str:
+    """A quota in words, for logs."""
     words = [] if rate is None else [limit_text(rate)]
     words += [] if max_running is None else [f"max_running {max_running}"]
     return ", ".join(words) or "none"

@@ -1,4 +1,4 @@
-"""Why a submission is not accepted, in words for whoever sent it."""
+"""The errors that refuse a submission, with sentences for the sender."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def blocked(name: str, reason: str) -> CustomerBlocked:
 
 
 def over_pending_cap(name: str, cap: int, pending: int, sent: int) -> PendingCapReached:
-    """More than so many may not wait or run."""
+    """The customer would exceed its cap on pending documents."""
     if cap == 0:
         words = Message(
             "customer {name} may not submit documents: its cap on pending documents is 0",
@@ -54,7 +54,7 @@ def over_pending_cap(name: str, cap: int, pending: int, sent: int) -> PendingCap
 
 
 def daily_bytes(name: str, limit: int, sent: int) -> DailyBytesReached:
-    """More than so much may not come on one day."""
+    """The customer would exceed its daily quota of bytes."""
     if sent > limit:
         words = Message(
             "customer {name} may submit {bytes} bytes a day; {sent} were submitted "
@@ -75,7 +75,7 @@ def daily_bytes(name: str, limit: int, sent: int) -> DailyBytesReached:
 
 
 def other_documents(key: str | None) -> IdempotencyConflict:
-    """The key stands for something else."""
+    """The idempotency key belongs to other documents."""
     return IdempotencyConflict(
         Message(
             "idempotency key {key} was used for other documents; use a new key for "
@@ -86,7 +86,7 @@ def other_documents(key: str | None) -> IdempotencyConflict:
 
 
 def deleted_documents(key: str | None) -> DeletedDocument:
-    """The key stands for something that is gone."""
+    """The idempotency key belongs to documents that were deleted."""
     return DeletedDocument(
         Message(
             "idempotency key {key} belongs to documents that were deleted; use a "
@@ -97,6 +97,6 @@ def deleted_documents(key: str | None) -> DeletedDocument:
 
 
 def _for_good(refusal: R) -> R:
-    """The refusal of what will not fit later either."""
+    """Mark a refusal of what will not fit later either."""
     refusal.never_fits = True
     return refusal

@@ -1,4 +1,4 @@
-"""The retry decision: after a failed attempt, try again and when, or give up."""
+"""The retry rule: when to try again after a failed attempt, and when to give up."""
 
 from __future__ import annotations
 

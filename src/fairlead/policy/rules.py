@@ -1,4 +1,4 @@
-"""The rules of an installation, put together: who goes when, how often to try, how long to hold."""
+"""The rules of an installation: policy, overdue lane, retries, parts, lease and pipelines."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def check_policy(name: str) -> PolicyName:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Everything the store asks the rules for. `lane=None` switches the overdue lane off.
+    """All rules that the store uses. `lane=None` switches the overdue lane off.
 
     `daily_bytes=None`: a customer may send any number of bytes.
     `policy=None` leaves the policy as the store has it; a new store begins with classic.
@@ -58,8 +58,9 @@ class Rules:
         check_reset(self.reset)
 
     def first_step(self, pipeline: str) -> str | None:
-        """The first step of a pipeline; None: these settings do not know it."""
-        return next((each.steps[0] for each in self.pipelines if each.name == pipeline), None)
+        """The first step of the pipeline of this name; None: the settings do not have it."""
+        first_steps = (own.steps[0] for own in self.pipelines if own.name == pipeline)
+        return next(first_steps, None)
 
     @lru_cache(256)  # noqa: B019 (an installation has few rules in its life)
     def classic(

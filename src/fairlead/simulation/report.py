@@ -1,6 +1,6 @@
 """The report of a simulation: one HTML file without scripts or external resources.
 
-Customers' names come from the trace and are hostile text: made printable, then escaped.
+Customers' names come from the trace and may be hostile: they are made printable, then escaped.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LEFT, _BAR = 200, 22
 
 
 class Report(NamedTuple):
-    """The content of a report. `fifo` is the same trace first come, first served, to compare."""
+    """The content of a report. `fifo` is the same trace first come, first served."""
 
     settings: Mapping[str, str]
     arrivals: Sequence[Arrival]
@@ -164,7 +164,7 @@ def _bars(
     number: int, name: str, waits: WaitStatistics, fifo: WaitStatistics | None, scale: float
 ) -> str:
     top = number * _BAR
-    # Shortened after escapes made it longer, and before HTML escapes, which must stay whole.
+    # Shorten after printable() made it longer, and before HTML escapes, which must stay whole.
     label = printable(name)
     label = label if len(label) <= 26 else label[:25] + "…"
     other = _bar("other", top + 12, fifo.p95 * scale) if fifo else ""

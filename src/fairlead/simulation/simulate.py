@@ -1,6 +1,6 @@
 """Runs a trace under a policy with some workers: when each document starts and ends.
 
-The queue is the one that stores use, wholly in memory; only time is virtual.
+The queue is the one of the stores, entirely in memory; only time is virtual.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ def simulate(
 ) -> list[Run]:
     """Run the trace under a policy; one `Run` per row, in the trace's order.
 
-    Documents of one customer arrive in the order of their rows, also where `at` goes back: such a
-    document is accepted at the latest time of its customer, while its classic check is given `at`
-    as written, as a clock that jumps back would do. At any time, documents end first, then
-    documents are accepted in the order of their rows, then idle workers claim.
+    Documents of one customer arrive in the order of their rows. If `at` goes back, as after a clock
+    that jumps back, the document is accepted at the latest time of its customer, and the classic
+    rule gets `at` as written. At any time, documents end first, then documents are accepted in the
+    order of their rows, then idle workers claim.
     """
     if workers < 1:
         raise InvalidSetting(f"workers must be a whole number from 1; got {workers!r}")
@@ -56,7 +56,7 @@ def simulate(
 
 
 def acceptances(arrivals: Sequence[Arrival]) -> list[tuple[float, int]]:
-    """Times and rows in the order in which rows are accepted: by time, then by row."""
+    """Times and row numbers in the order of acceptance: by time, then by row."""
     latest: dict[str, float] = {}
     accepted = []
     for row, arrival in enumerate(arrivals):
@@ -109,7 +109,7 @@ class _Simulation:
     def _work_until(self, end: float) -> None:
         """Start and end documents up to `end`; at `end` itself, only end them.
 
-        Which documents start at `end` depends on all that arrive then.
+        The documents that start at `end` depend on all that arrive then.
         """
         busy = self._busy
         if self._idle:
@@ -145,7 +145,7 @@ class _Simulation:
 
 
 class _ClassicSimulation(_Simulation):
-    """Classic, and fifo with its one priority: they count each customer's own submissions."""
+    """Classic, and fifo with its single priority: both use each customer's own counter only."""
 
     def __init__(
         self,

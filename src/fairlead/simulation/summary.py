@@ -1,4 +1,4 @@
-"""How long documents waited in a simulation: of each customer, and of all together."""
+"""How long documents waited in a simulation: per customer, and in total."""
 
 from __future__ import annotations
 

@@ -19,14 +19,14 @@ REQUIRED = ("at", "customer", "seconds")
 OPTIONAL = ("weight", "estimate")
 OUTCOME = ("at", "customer", "count", "priority", "started", "finished")
 
-# Sums of numbers below this stay finite, so that no wait becomes infinite on the way.
+# Sums of numbers below this stay finite, so that no wait becomes infinite.
 _LARGEST = 1e100
 
 
 class Arrival(NamedTuple):
-    """One row of a trace: a document, when it was submitted and how long its work takes.
+    """One row of a trace: a document, when it was submitted and how long it takes.
 
-    `at_text` is the time as the trace wrote it, so that the outcome can repeat it exactly.
+    `at_text` is the time as written in the trace, so that the outcome can repeat it exactly.
     """
 
     at: float
@@ -49,7 +49,7 @@ def read_trace(source: str | os.PathLike[str] | IO[bytes] | IO[str]) -> list[Arr
     name, data = _load(source)
     rows = _numbered(name, _text(name, data))
     columns = _columns(name, next(rows, None))
-    arrivals = [_Row(f"{name}, line {line}", columns, cells).arrival() for line, cells in rows]
+    arrivals = [_TraceRow(f"{name}, line {line}", columns, cells).arrival() for line, cells in rows]
     if not arrivals:
         raise InvalidTrace(f"{name}: expected at least one row after the header; got none")
     return arrivals
@@ -58,7 +58,7 @@ def read_trace(source: str | os.PathLike[str] | IO[bytes] | IO[str]) -> list[Arr
 def write_outcome(file: TextIO, arrivals: Sequence[Arrival], runs: Sequence[Run]) -> None:
     """Write one row per row of the trace, in its order.
 
-    `at` is written as the trace wrote it, other times so that reading them back gives the same.
+    `at` is written as in the trace, other times so that reading them gives the same numbers.
     """
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(OUTCOME)
@@ -129,7 +129,7 @@ def _columns(name: str, header: tuple[int, list[str]] | None) -> list[str]:
     return columns
 
 
-class _Row:
+class _TraceRow:
     """The cells of one line, by column; errors name the file and the line."""
 
     def __init__(self, where: str, columns: list[str], cells: list[str]) -> None:

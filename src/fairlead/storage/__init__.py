@@ -1,6 +1,6 @@
-"""The source of truth: documents, customers, events and webhooks in a database.
+"""The store: documents, customers, events and webhooks in a database.
 
-`Store` states what every store does; SQLite and PostgreSQL implement it.
+`Store` defines what every store does; SQLite and PostgreSQL implement it.
 """
 
 from __future__ import annotations

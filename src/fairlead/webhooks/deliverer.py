@@ -1,13 +1,12 @@
-"""The deliverer: makes the attempts that are due, several at once, each in a thread.
+"""The deliverer: makes the delivery attempts that are due, several at once, each in a thread.
 
-A receiver that answers slowly delays only itself: at most two attempts at a webhook and four of a
-customer run at once, of sixteen in all. Customers take turns, and one that has as many running as
-places are free starts no other, so nobody waits behind the many of another customer.
+A slow receiver delays only itself: at most 2 attempts of a webhook, 4 of a customer and 16 in total
+run at once. Customers take turns. A customer with as many running attempts as there are free slots
+starts no other, so its many deliveries do not delay other customers.
 
-A receiver that failed slowly rests for three times as long as its attempt took, up to a minute.
-All such receivers share four of the sixteen places, those of one customer one, so however much is
-due for receivers that never answer, others do not wait for it. One that fails quickly costs nobody
-a place and is treated like any other.
+A receiver that failed slowly pauses for three times the duration of its attempt, up to a minute.
+All such receivers share 4 of the 16 slots, and those of one customer use one slot, so receivers
+that never answer do not delay others. Receivers that fail quickly are treated like any other.
 """
 
 from __future__ import annotations
@@ -36,14 +35,14 @@ AT_ONCE_TO_A_WEBHOOK = 2
 AT_ONCE_OF_A_CUSTOMER = 4
 AT_ONCE_TO_SLOW = 4
 MOST_TURNS = 1000
-"""Customers in one round: the claim passes over all that had their turn, so they are bounded."""
-SLOW_SECONDS = 1.0  # a failed attempt that took this long makes its receiver a slow one
+"""The most customers in one round: each claim excludes those that had their turn."""
+SLOW_SECONDS = 1.0  # after a failed attempt of this duration, a receiver is slow
 REST_FACTOR = 3.0
 LONGEST_REST = 60.0
-_REMEMBERED = 600.0  # seconds after its rest for which a slow receiver is remembered
+_REMEMBERED = 600.0  # seconds after its rest for which a receiver still counts as slow
 STOP_SECONDS = 2.0
-"""How long attempts may still take at the end; the others come again when their lease ends."""
-POLL_SECONDS = 0.25  # how often it asks whether anything is due, which is one small read
+"""How long `stop` waits for running attempts; the others are repeated when their lease ends."""
+POLL_SECONDS = 0.25  # the interval of checks for due deliveries; a check is one small read
 KEPT_SECONDS = 30 * 86_400.0
 FORGET_EVERY = 3600.0
 
@@ -57,7 +56,7 @@ class Deliverer(Service):
     """Delivers until it is stopped.
 
     `clock` gives the store's time, `jitter` a number from 0 to 1 that spreads attempts, and
-    `stopwatch` measures receivers.
+    `stopwatch` measures how long attempts take.
     """
 
     def __init__(
@@ -84,7 +83,7 @@ class Deliverer(Service):
         self._changed = Condition()
 
     def stop(self, timeout: float | None = None) -> None:
-        """Stop when the running attempts are over, or have taken too long."""
+        """Stop, and wait up to `STOP_SECONDS` for running attempts."""
         super().stop(timeout)
         with self._changed:
             self._changed.wait_for(lambda: not self._running, STOP_SECONDS)
@@ -109,13 +108,13 @@ class Deliverer(Service):
             self._running.append(sending)
         try:
             run_in_thread(f"delivery-{sending.id}", partial(self._deliver, sending))
-        except BaseException:  # without a thread, it comes again when its lease ends
+        except BaseException:  # no thread: the delivery is repeated when its lease ends
             self._end(sending)
             raise
         return True
 
     def _claim(self, webhooks: list[str], customers: list[str]) -> Sending | None:
-        """An attempt of a customer that had no turn in this round; else a new round starts."""
+        """Claim an attempt of a customer without a turn in this round, or start a new round."""
         sending = self._outbox.claim(webhooks=webhooks, customers=[*customers, *self._had_turn])
         if self._had_turn and (sending is None or len(self._had_turn) >= MOST_TURNS):
             self._had_turn.clear()
@@ -125,7 +124,7 @@ class Deliverer(Service):
         return sending
 
     def _busy(self) -> tuple[list[str] | None, list[str]]:
-        """Webhooks and customers with enough attempts running; None: there is no room at all."""
+        """Webhooks and customers with enough attempts running; None: all slots are in use."""
         with self._changed:
             free = AT_ONCE - len(self._running)
             if not free:
@@ -134,11 +133,11 @@ class Deliverer(Service):
             customers = Counter(sending.customer for sending in self._running)
             resting = self._resting(self._stopwatch())
         busy = [id_ for id_, number in webhooks.items() if number >= AT_ONCE_TO_A_WEBHOOK]
-        most = min(AT_ONCE_OF_A_CUSTOMER, free)  # the last places are for customers with few
+        most = min(AT_ONCE_OF_A_CUSTOMER, free)  # the last slots are for customers with few
         return [*busy, *resting], [name for name, number in customers.items() if number >= most]
 
     def _resting(self, now: float) -> list[str]:
-        """Webhooks of slow receivers that are not tried now."""
+        """Webhooks of slow receivers that get no attempt now."""
         self._slow = {
             id_: slow for id_, slow in self._slow.items() if slow.rests_until + _REMEMBERED > now
         }
@@ -152,10 +151,10 @@ class Deliverer(Service):
     def _deliver(self, sending: Sending) -> None:
         try:
             began = self._stopwatch()
-            answer = self._send(sending)
-            if self._may_save(sending, answer, began):
-                self._save(sending, answer)
-        except Exception:  # it comes again when its lease ends
+            response = self._send(sending)
+            if self._may_save(sending, response, began):
+                self._save(sending, response)
+        except Exception:  # the delivery is repeated when its lease ends
             _log.exception("fairlead: an attempt at the delivery %s failed", sending.id)
         finally:
             self._end(sending)
@@ -166,12 +165,12 @@ class Deliverer(Service):
             self._changed.notify_all()
         self.wake()
 
-    def _may_save(self, sending: Sending, answer: WebhookResponse, began: float) -> bool:
-        """Note whether the receiver is slow; False: it is too late, the store may be closed."""
+    def _may_save(self, sending: Sending, response: WebhookResponse, began: float) -> bool:
+        """Note whether the receiver is slow; False: the store may be closed already."""
         now = self._stopwatch()
         with self._changed:
             took = now - began
-            if answer.is_good or answer.is_gone or took < SLOW_SECONDS:
+            if response.is_good or response.is_gone or took < SLOW_SECONDS:
                 self._slow.pop(sending.webhook, None)
             else:
                 rest = min(LONGEST_REST, REST_FACTOR * took)
@@ -179,10 +178,10 @@ class Deliverer(Service):
             self._saving += not self._is_closed
             return not self._is_closed
 
-    def _save(self, sending: Sending, answer: WebhookResponse) -> None:
+    def _save(self, sending: Sending, response: WebhookResponse) -> None:
         try:
-            with suppress(DataError):  # not saved: another attempt comes when the claim ends
-                self._outbox.settle(sending, answer, jitter=self._jitter())
+            with suppress(DataError):  # the delivery is repeated when its lease ends
+                self._outbox.settle(sending, response, jitter=self._jitter())
         finally:
             with self._changed:
                 self._saving -= 1

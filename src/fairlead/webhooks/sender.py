@@ -1,8 +1,8 @@
 """One attempt at a delivery: resolve the host, check its addresses, connect to one of them, post.
 
 The host is resolved once, and the connection goes to an address that was checked (no DNS
-rebinding). No redirect is followed and no proxy is used. One deadline holds for the whole attempt,
-and one limit for all bytes of the answer.
+rebinding). Redirects are not followed and proxies are not used. One deadline holds for the whole
+attempt, and one limit for all bytes of the response.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from fairlead.errors import InvalidWebhook
 from fairlead.model.webhooks import MOST_CHARACTERS, Sending, WebhookResponse
 from fairlead.service import run_in_thread
 from fairlead.webhooks.signing import headers
-from fairlead.webhooks.urls import Networks, Target, parse
+from fairlead.webhooks.urls import Networks, WebhookUrl, parse
 
 _log = logging.getLogger(__name__)
 
 TIME_LIMIT = 15.0
-BODY_SECONDS = 1.0  # how long to wait for the body of an answer, whose status says all that counts
-MOST_BYTES = 65_536  # of an answer, with its headers
+BODY_SECONDS = 1.0  # how long to wait for the body of a response: only its status counts
+MOST_BYTES = 65_536  # of a response with its headers
 
 Resolve = Callable[[str, int], list[str]]
 Send = Callable[[Sending], WebhookResponse]
-"""Makes an attempt; never raises for what a receiver does."""
+"""Makes an attempt; errors of the receiver are part of the response and never raised."""
 
 
 class _Refused(Exception):
@@ -43,7 +43,7 @@ def resolve(host: str, port: int) -> list[str]:
 
 
 class Sender:
-    """Makes attempts, from any thread. `clock` gives the time for signatures."""
+    """Makes attempts. Any thread may call it. `clock` gives the time for signatures."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Sender:
             target = parse(sending.url)
             with closing(self._connect(target, deadline)) as connection:
                 _post(connection, self._request(target, sending), deadline)
-                return _answer(connection, deadline)
+                return _read_response(connection, deadline)
         except (_Refused, InvalidWebhook) as error:
             return WebhookResponse(None, error=str(error))
         except TimeoutError:
@@ -78,7 +78,7 @@ class Sender:
         except (HTTPException, ValueError) as error:
             return WebhookResponse(None, error=f"the answer is not HTTP: {type(error).__name__}")
 
-    def _connect(self, target: Target, deadline: _Deadline) -> socket.socket:
+    def _connect(self, target: WebhookUrl, deadline: _Deadline) -> socket.socket:
         addresses = self._addresses(target, deadline)
         self._check(target, addresses)
         plain = _first_that_answers(addresses, target.port, deadline)
@@ -92,9 +92,9 @@ class Sender:
             plain.close()
             raise
 
-    def _addresses(self, target: Target, deadline: _Deadline) -> list[str]:
-        """The addresses of the host; none if it cannot be resolved, which only the log explains."""
-        # In a thread, because the system's resolver knows no deadline.
+    def _addresses(self, target: WebhookUrl, deadline: _Deadline) -> list[str]:
+        """The addresses of the host; empty if it cannot be resolved: only the log says why."""
+        # In a thread, because the system's resolver has no deadline.
         lookup = run_in_thread("dns", lambda: self._resolver(target.host, target.port))
         try:
             return lookup.result(deadline.left())
@@ -106,24 +106,24 @@ class Sender:
             )
             return []
 
-    def _check(self, target: Target, addresses: list[str]) -> None:
-        """Refuse a host with a private address; only the log says which.
+    def _check(self, target: WebhookUrl, addresses: list[str]) -> None:
+        """Refuse a host with a private address; only the log names it.
 
-        An unknown host gets the same answer, so that nobody can probe the operator's names.
+        An unknown host gives the same error, so that nobody can probe the operator's names.
         """
         networks = self._networks()
-        bad = [address for address in addresses if not networks.allows(address)]
-        if bad:
+        refused = [address for address in addresses if not networks.allows(address)]
+        if refused:
             _log.warning(
                 "fairlead: the webhook's host %s has the address %s, which is not public; "
                 "nothing was sent; to allow it, set webhook_networks",
                 target.host,
-                ", ".join(bad),
+                ", ".join(refused),
             )
-        if bad or not addresses:  # one bad address of several: it may be an attack
+        if refused or not addresses:  # one private address among several may be an attack
             raise _Refused(f"{target.host} is unknown, or has no public address")
 
-    def _request(self, target: Target, sending: Sending) -> bytes:
+    def _request(self, target: WebhookUrl, sending: Sending) -> bytes:
         body = sending.body.encode()
         fields = {
             "host": target.authority,
@@ -162,15 +162,15 @@ def _first_that_answers(addresses: list[str], port: int, deadline: _Deadline) ->
 
 
 def _post(connection: socket.socket, request: bytes, deadline: _Deadline) -> None:
-    """Send it all within the deadline; `sendall` starts its timeout anew for each TLS record."""
-    left = memoryview(request)
-    while left:
+    """Send all bytes within the deadline; `sendall` restarts its timeout for each TLS record."""
+    unsent = memoryview(request)
+    while unsent:
         connection.settimeout(deadline.left())
-        left = left[connection.send(left[:16_384]) :]
+        unsent = unsent[connection.send(unsent[:16_384]) :]
 
 
 class _BoundedReader(io.RawIOBase):
-    """Reads an answer until the deadline, and at most so many bytes."""
+    """Reads a response until the deadline, and at most `MOST_BYTES`."""
 
     def __init__(self, connection: socket.socket, deadline: _Deadline) -> None:
         self._connection = connection
@@ -182,7 +182,7 @@ class _BoundedReader(io.RawIOBase):
 
     def readinto(self, buffer: memoryview, /) -> int:  # type: ignore[override] # any buffer
         if not self._left:
-            raise LineTooLong("answer")
+            raise LineTooLong("response")
         self._connection.settimeout(self._deadline.left())
         number = self._connection.recv_into(buffer, min(self._left, len(buffer)))
         self._left -= number
@@ -192,7 +192,7 @@ class _BoundedReader(io.RawIOBase):
         return io.BufferedReader(self)
 
 
-def _answer(connection: socket.socket, deadline: _Deadline) -> WebhookResponse:
+def _read_response(connection: socket.socket, deadline: _Deadline) -> WebhookResponse:
     reader = _BoundedReader(connection, deadline)
     response = HTTPResponse(reader, method="POST")  # type: ignore[arg-type] # only makefile is used
     with closing(response):

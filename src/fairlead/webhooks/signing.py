@@ -11,7 +11,7 @@ _KEY_BYTES = 32
 
 
 def new_secret(randomness: bytes) -> str:
-    """A secret to share with a receiver, from 32 random bytes."""
+    """A secret for a receiver, from 32 random bytes."""
     if len(randomness) != _KEY_BYTES:
         raise ValueError(f"expected {_KEY_BYTES} random bytes; got {len(randomness)}")
     return PREFIX + base64.b64encode(randomness).decode()

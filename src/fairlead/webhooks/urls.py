@@ -1,8 +1,8 @@
-"""The URLs of webhooks, and the addresses that they may lead to.
+"""The URLs of webhooks, and the addresses that they may lead to (SSRF protection).
 
-A customer chooses the URL, so it must not lead into the operator's own network (SSRF): only to the
-public internet, and where the operator allows it. The table is our own, because the answers of
-`ipaddress.is_global` differ between versions of Python.
+A customer chooses the URL, so it must not lead into the operator's network: only to the public
+internet, and to networks that the operator allows. The table is written out here because the
+results of `ipaddress.is_global` differ between versions of Python.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _REFUSED: list[IPv4Network | IPv6Network] = [
         *("192.52.193.0/24", "192.88.99.0/24"),  # multicast tunnels, 6to4 relays
         "198.18.0.0/15",  # measurements
         *("224.0.0.0/4", "240.0.0.0/4"),  # multicast, reserved, broadcast
-        # Of IPv6, all but 2000::/3 is refused as well: mapped IPv4, NAT64, local and multicast.
+        # IPv6 outside of 2000::/3 is refused as well: mapped IPv4, NAT64, local and multicast.
         *("2001::/23", "2002::/16"),  # protocols, tunnels to IPv4 (Teredo, 6to4)
         *("2001:db8::/32", "3fff::/20"),  # examples
         "2620:4f:8000::/48",  # anycast of name servers
@@ -53,7 +53,7 @@ class Networks:
         self._allowed = tuple(map(ip_network, allowed))
 
     def allows(self, address: str) -> bool:
-        """Whether this address may be connected to; False if it is no address."""
+        """Whether a connection to this address is allowed; False if it is not an address."""
         try:
             parsed = ip_address(address)
         except ValueError:
@@ -65,7 +65,7 @@ class Networks:
         return not any(parsed in network for network in _REFUSED)
 
 
-class Target(NamedTuple):
+class WebhookUrl(NamedTuple):
     """The parts of a URL; `path` includes the query."""
 
     is_secure: bool
@@ -81,13 +81,13 @@ class Target(NamedTuple):
 
 
 def check_url(url: str, networks: Networks) -> str:
-    """The URL if a webhook may have it; else raises InvalidWebhook.
+    """Return the URL if it is allowed for a webhook; else raise InvalidWebhook.
 
-    A host that is an address is checked here already. A name is not resolved: what counts is the
-    address at each connection.
+    An address as host is checked here. A name is not resolved here: each connection checks the
+    address that it uses.
     """
     target = parse(url)
-    for address in _numeric(target.host):
+    for address in _numeric_addresses(target.host):
         if not networks.allows(address):
             raise InvalidWebhook(
                 Message(
@@ -101,8 +101,8 @@ def check_url(url: str, networks: Networks) -> str:
     return url
 
 
-def parse(url: str) -> Target:
-    """Parse a URL; raises InvalidWebhook if a webhook cannot have it."""
+def parse(url: str) -> WebhookUrl:
+    """Parse a URL; raises InvalidWebhook if it is not valid for a webhook."""
     if len(url) > MOST_CHARACTERS or not url.isascii() or not url.isprintable() or " " in url:
         raise InvalidWebhook(
             Message(
@@ -138,17 +138,17 @@ def parse(url: str) -> Target:
             Message("a webhook's URL must name a host, such as https://example.com/hook")
         )
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    return Target(parts.scheme == "https", host, port or _PORTS[parts.scheme], path)
+    return WebhookUrl(parts.scheme == "https", host, port or _PORTS[parts.scheme], path)
 
 
 def _is_host(host: str) -> bool:
     last = host.removesuffix(".").rpartition(".")[2]
     is_name = _NAME.fullmatch(host) and not (last.isdigit() or last.startswith("0x"))
-    return bool(is_name or _numeric(host))
+    return bool(is_name or _numeric_addresses(host))
 
 
-def _numeric(host: str) -> list[str]:
-    """The address that a host spells (also in decimal or octal); none for names."""
+def _numeric_addresses(host: str) -> list[str]:
+    """The address that a host is written as (also in decimal or octal); empty for names."""
     try:
         infos = socket.getaddrinfo(host, None, flags=socket.AI_NUMERICHOST)
     except (OSError, UnicodeError):

@@ -1,4 +1,4 @@
-"""What each broker needs for priorities to work, and how it numbers them."""
+"""The settings that each broker needs for priorities, and its own priority numbers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def native_priority(broker: str, priority: int) -> int | None:
 
 
 def apply_settings(conf: Any, broker: str) -> None:
-    """Set what the broker needs and the application has not set itself."""
+    """Apply the broker's settings, unless the application has set them itself."""
     if conf.worker_prefetch_multiplier == _CELERY_PREFETCH:
         conf.worker_prefetch_multiplier = 1
     if broker == "redis":
@@ -44,7 +44,7 @@ def apply_settings(conf: Any, broker: str) -> None:
 
 
 def obstacles(app: Any, broker: str) -> Iterator[str]:
-    """Every setting that prevents priorities, with what to do."""
+    """Every setting that prevents priorities, with a remedy."""
     if broker == "redis":
         yield from _redis_obstacles(app.conf.broker_transport_options)
     elif broker == "amqp":
@@ -101,7 +101,7 @@ def explained_refusal() -> Iterator[None]:
 
 
 def try_declaring_queues(app: Any) -> None:
-    """Declare the queues of a worker before it does, and log why it will fail to.
+    """Declare the queues of a worker before the worker does, and log why that fails.
 
     An unreachable broker is ignored: the worker waits for it.
     """

@@ -1,4 +1,4 @@
-"""Tasks that follow from a task keep its priority: the rest of its chain, and its callbacks."""
+"""Passes the priority of a task on to its callbacks and to the rest of its chain."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _prioritized(value: Any, priority: int) -> Any:
 
 
 def _prioritized_members(signature: Mapping[str, Any], priority: int) -> Any:
-    """The tasks of a group, chain or chord are among its keyword arguments."""
+    """The keyword arguments of a group, chain or chord, which contain its tasks."""
     kwargs = signature.get("kwargs")
     if not isinstance(kwargs, Mapping) or not signature.get("subtask_type"):
         return kwargs

@@ -1,4 +1,4 @@
-"""What a counter store promises, and which one a URL names."""
+"""The interface of counter stores, and the choice of one by URL."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class CounterStore(Protocol):
         """Count one submission of the customer atomically; return its count.
 
         `interval` is the customer's reset interval in seconds. Without `now`, the store's own
-        clock counts.
+        clock is used.
 
         Raises:
             CounterUnavailable: the store did not answer in time, or not as expected.

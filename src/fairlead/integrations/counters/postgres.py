@@ -73,14 +73,9 @@ class PostgresCounters:
 
     def check(self, customer: str, interval: float, *, now: float | None = None) -> int:
         checked_at = None if now is None else micros(now)
+        values = (self._name, customer, micros(interval), checked_at)
         try:
             with self._connections.connection() as connection:
-                values: list[str | int | None] = [
-                    self._name,
-                    customer,
-                    micros(interval),
-                    checked_at,
-                ]
                 return int(connection.query("check", values) or 0)
         except (psycopg.Error, OSError) as error:
             raise CounterUnavailable(f"PostgreSQL: {error}") from error

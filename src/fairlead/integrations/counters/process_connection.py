@@ -1,4 +1,4 @@
-"""A connection that belongs to one process: opened on first use, one thread at a time."""
+"""A connection per process: opened on first use, used by one thread at a time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PARENT_CONNECTIONS: list[object] = []
 
 
 class ProcessConnection(Generic[T]):
-    """Lends the connection of this process to one thread after the other."""
+    """Lends the connection of this process to one thread at a time."""
 
     def __init__(self, connect: Callable[[], T], timeout: float) -> None:
         self._connect = connect

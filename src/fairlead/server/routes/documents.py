@@ -24,7 +24,7 @@ from fairlead.model.json import to_json
 from fairlead.model.names import check_idempotency_key
 from fairlead.model.states import State
 from fairlead.model.submissions import options_from
-from fairlead.policy.explain import spoken
+from fairlead.policy.explain import with_words
 from fairlead.server import schemas
 from fairlead.server.auth import Caller, not_own_customer
 from fairlead.server.context import (
@@ -424,7 +424,7 @@ async def why(request: Request, document_id: str) -> Response:
     context, caller, _ = await visible(request, document_id)
     explanation = await context.ask(context.fairlead.why, document_id)
     speaker = translator(language_of(request.scope["headers"]))
-    shown = spoken(explanation, speaker.reason, with_others=caller.is_operator)
+    shown = with_words(explanation, speaker.reason, with_others=caller.is_operator)
     headers = {"Content-Language": speaker.language, "Vary": "Accept-Language"}
     return schemas.JSONResponse(shown, headers=headers)
 

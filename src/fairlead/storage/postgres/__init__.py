@@ -1,4 +1,4 @@
-"""The store of several machines: one PostgreSQL database, any number of processes."""
+"""The store for several machines: one PostgreSQL database, any number of processes."""
 
 from fairlead.storage.postgres.store import PostgresStore
 

@@ -1,4 +1,4 @@
-"""Reaching the PostgreSQL server: connections, migrations, and its errors in our words."""
+"""Connections to the PostgreSQL server, its tables, and its errors as Fairlead's errors."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from fairlead.errors import (
     StoreUnreachable,
 )
 from fairlead.storage.postgres.dialect import schema
-from fairlead.storage.postgres.session import Session, make_ready
+from fairlead.storage.postgres.session import Session, configure
 from fairlead.storage.sql.queries import SCHEMA_NUMBER
 
 BUSY_SECONDS = 30
@@ -35,9 +35,9 @@ CONNECT_SECONDS = 5
 
 _log = logging.getLogger(__name__)
 
-# Every statement of ours is a seek in an index or walks one in its order; the planner must not take
-# another way because it knows little of tables that are new. A process that froze in a transaction
-# must not hold up all others.
+# Every statement seeks in an index or walks it in order. The planner must not choose another plan
+# because new tables have no statistics yet. A process that froze in a transaction must not block
+# all others.
 READER_OPTIONS = {
     "application_name": "fairlead",
     "lock_timeout": f"{BUSY_SECONDS}s",
@@ -56,33 +56,33 @@ WRITER_OPTIONS = READER_OPTIONS | {
 }
 
 _TABLES = "SELECT 1 FROM pg_tables WHERE schemaname = current_schema() AND tablename = ANY($1)"
-_OURS = ["customers", "documents", "queue_state"]
+_COMMON_NAMES = ["customers", "documents", "queue_state"]
 
-ALONE = (
+TRY_DUTY_LOCK = (
     "SELECT pg_try_advisory_lock(hashtextextended('fairlead ' || current_schema() || ' ' || ?, 2))"
 )
-"""Whether nobody else does this; it holds until the connection ends."""
+"""Takes the advisory lock of a duty, if it is free; it holds until the connection ends."""
 
 
-def lock_number(what: int) -> str:
+def lock_number(purpose: int) -> str:
     """The number of an advisory lock: 0 claims, 1 making the tables, 2 duties, 3 the policy."""
-    return f"hashtextextended('fairlead ' || current_schema(), {what})"
+    return f"hashtextextended('fairlead ' || current_schema(), {purpose})"
 
 
 def parameters(url: str) -> dict[str, Any]:
-    """What a URL says about the connection."""
+    """The connection parameters of a URL."""
     try:
-        found = conninfo_to_dict(url)
+        options = conninfo_to_dict(url)
     except psycopg.ProgrammingError as error:
         raise InvalidSetting(
             "store must be a URL such as postgresql://user:password@host/database; "
             f"got an invalid one: {str(error).strip()}"
         ) from None
-    return {"connect_timeout": CONNECT_SECONDS, "keepalives_idle": 15, **found}
+    return {"connect_timeout": CONNECT_SECONDS, "keepalives_idle": 15, **options}
 
 
-def shown(url: str) -> str:
-    """Where a URL leads to, without its secrets."""
+def server_name(url: str) -> str:
+    """The host and database of a URL, for messages."""
     try:
         parts = urlsplit(url)
         host = parts.hostname or "the local server"
@@ -92,10 +92,10 @@ def shown(url: str) -> str:
 
 
 def connect(url: str, options: dict[str, str]) -> Session:
-    """A connection to the server, ready for use."""
+    """A configured connection to the server."""
     connection = psycopg.connect(**parameters(url))
     try:
-        make_ready(connection, options)
+        configure(connection, options)
     except BaseException:
         connection.close()
         raise
@@ -103,7 +103,7 @@ def connect(url: str, options: dict[str, str]) -> Session:
 
 
 def prepare(url: str) -> None:
-    """Make the tables where there are none; refuse those of another schema."""
+    """Create the tables in an empty database; refuse tables of another schema."""
     with our_errors(url):
         _refuse_transaction_pooling(url)
         session = connect(url, READER_OPTIONS)
@@ -116,11 +116,11 @@ def prepare(url: str) -> None:
 
 
 def _refuse_transaction_pooling(url: str) -> None:
-    """Refuse a pooler that gives each transaction another connection of the server.
+    """Refuse a pooler that gives each transaction another connection to the server.
 
-    Session settings, prepared statements, advisory locks and LISTEN would fail later, one by one.
-    A pooler invents the process id that it announces. In its session mode, two connections have two
-    processes of the server, and each keeps its own.
+    Session settings, prepared statements, advisory locks and LISTEN would fail later. A pooler
+    invents the process id that it announces. In its session mode, two connections have two server
+    processes, and each connection keeps its own.
     """
     with psycopg.connect(**parameters(url), prepare_threshold=None, autocommit=True) as first:
         process = _server_process(first)
@@ -130,8 +130,8 @@ def _refuse_transaction_pooling(url: str) -> None:
             is_shared = _server_process(second) == process or _server_process(first) != process
     if is_shared:
         raise StoreRefused(
-            f"{shown(url)} is a pooler in transaction mode, such as PgBouncer, which gives each "
-            "transaction another connection; use pool_mode = session, or connect directly"
+            f"{server_name(url)} is a pooler in transaction mode, such as PgBouncer, which gives "
+            "each transaction another connection; use pool_mode = session, or connect directly"
         )
 
 
@@ -140,8 +140,8 @@ def _server_process(connection: psycopg.Connection[Any]) -> int:
     return 0 if row is None else int(row[0])
 
 
-def prepare_patiently(url: str) -> None:
-    """As `prepare`; a server that cannot be reached is waited for."""
+def prepare_with_retries(url: str) -> None:
+    """As `prepare`, but wait for a server that cannot be reached."""
     backoff = Backoff(0.5, 10.0)
     while True:
         try:
@@ -153,9 +153,9 @@ def prepare_patiently(url: str) -> None:
 
 def _make_tables(session: Session, url: str) -> None:
     if session.execute(_TABLES, (session.array(["fairlead"]),)).get is None:
-        if session.execute(_TABLES, (session.array(_OURS),)).get is not None:
+        if session.execute(_TABLES, (session.array(_COMMON_NAMES),)).get is not None:
             raise DamagedData(
-                f"{shown(url)} has tables of other programs; choose an empty database, "
+                f"{server_name(url)} has tables of other programs; choose an empty database, "
                 "or a schema of its own in the URL: ?options=-csearch_path%3Dfairlead"
             )
         session.command(schema().script)
@@ -165,15 +165,15 @@ def _make_tables(session: Session, url: str) -> None:
     version = int(session.execute("SELECT version FROM fairlead").get)
     if version > SCHEMA_NUMBER and _has_identity(session):
         raise NewerData(
-            f"{shown(url)} has schema number {version} and this Fairlead knows {SCHEMA_NUMBER}; "
-            "install the newer Fairlead that wrote it"
+            f"{server_name(url)} has schema number {version} and this Fairlead knows "
+            f"{SCHEMA_NUMBER}; install the newer Fairlead that wrote it"
         )
     if not _has_identity(session) or (
         session.execute("SELECT identity FROM fairlead").get != schema().identity
     ):
         raise OtherSchema(
-            f"{shown(url)} was made by another version of Fairlead before its first release, whose "
-            "tables differ; use that version, or choose an empty database"
+            f"{server_name(url)} was made by another version of Fairlead before its first release, "
+            "whose tables differ; use that version, or choose an empty database"
         )
 
 
@@ -187,21 +187,23 @@ def _has_identity(session: Session) -> bool:
 
 @contextmanager
 def our_errors(url: str) -> Iterator[None]:
-    """Turns PostgreSQL's errors into Fairlead's."""
+    """Turns PostgreSQL's errors into errors of Fairlead."""
     try:
         yield
     except psycopg.Error as error:
-        raise _translated(error, shown(url)) from error
+        raise _translated(error, server_name(url)) from error
 
 
 def _translated(error: Exception, where: str) -> DataError:  # noqa: PLR0911 (one for each case)
-    said = " ".join(str(error).split())
+    reason = " ".join(str(error).split())
     match error:
         case pg.DiskFull() | pg.OutOfMemory():
-            return DiskFull(f"{where} has no room left and nothing was written ({said}); free some")
+            return DiskFull(
+                f"{where} has no room left and nothing was written ({reason}); free some"
+            )
         case pg.ReadOnlySqlTransaction() | pg.InsufficientPrivilege():
             return ReadOnlyData(
-                f"{where} may not be written ({said}); give this user its own database, "
+                f"{where} may not be written ({reason}); give this user its own database, "
                 "or the right to create tables"
             )
         case pg.LockNotAvailable() | pg.QueryCanceled() | pg.DeadlockDetected():
@@ -209,23 +211,23 @@ def _translated(error: Exception, where: str) -> DataError:  # noqa: PLR0911 (on
                 f"{where} was locked by another process for {BUSY_SECONDS} s; try again"
             )
         case pg.DataCorrupted() | pg.IndexCorrupted() | pg.UndefinedTable() | pg.UndefinedColumn():
-            return DamagedData(f"{where} is damaged ({said}); restore it from a backup")
-        case psycopg.OperationalError() if _is_refusal(error, said):
+            return DamagedData(f"{where} is damaged ({reason}); restore it from a backup")
+        case psycopg.OperationalError() if _is_refusal(error, reason):
             return StoreRefused(
-                f"{where} refused the user or the database ({said}); correct the setting store"
+                f"{where} refused the user or the database ({reason}); correct the setting store"
             )
         case psycopg.OperationalError() | psycopg.InterfaceError():
             return StoreUnreachable(
-                f"{where} cannot be reached ({said}); start it, or correct the setting store"
+                f"{where} cannot be reached ({reason}); start it, or correct the setting store"
             )
         case _:
-            return DataError(f"{where} cannot be used: {said}")
+            return DataError(f"{where} cannot be used: {reason}")
 
 
-def _is_refusal(error: psycopg.Error, said: str) -> bool:
-    """Whether the server is there and will go on saying no."""
+def _is_refusal(error: psycopg.Error, reason: str) -> bool:
+    """Whether the server is reachable and will refuse every further attempt."""
     if isinstance(error, (pg.InvalidPassword, pg.InvalidAuthorizationSpecification)):
         return True
-    told = ("authentication failed", "no pg_hba.conf entry", "no password supplied")
-    is_missing = "does not exist" in said and ("database" in said or "role" in said)
-    return any(each in said for each in told) or is_missing
+    refusals = ("authentication failed", "no pg_hba.conf entry", "no password supplied")
+    is_missing = "does not exist" in reason and ("database" in reason or "role" in reason)
+    return any(refusal in reason for refusal in refusals) or is_missing

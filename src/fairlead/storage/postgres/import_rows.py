@@ -1,4 +1,4 @@
-"""Takes over all rows of another store, in one transaction."""
+"""Imports all rows of another store, in one transaction."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ SELECT EXISTS (SELECT 1 FROM customers) OR EXISTS (SELECT 1 FROM events)
   OR EXISTS (SELECT 1 FROM access_keys) OR EXISTS (SELECT 1 FROM queue_costs)"""
 
 
-def take_over(session: Session, tables: TableCopy, where: str) -> dict[str, int]:
-    """Copy everything into an empty store; how many rows of each table."""
+def import_tables(session: Session, tables: TableCopy, where: str) -> dict[str, int]:
+    """Copy all tables into an empty store; return the number of rows of each."""
     if session.execute(_IS_USED).get:
         raise TargetNotEmpty(
             f"{where} already has data; choose an empty database, "
             "or an empty schema in the URL: ?options=-csearch_path%3Dfairlead"
         )
     guarded = [row[0] for row in session.execute(_GUARDED)]
-    _alter(session, guarded, "NO FORCE ROW LEVEL SECURITY")  # COPY does not go by it
+    _alter(session, guarded, "NO FORCE ROW LEVEL SECURITY")  # COPY FROM does not support it
     session.execute("DELETE FROM queue_state")
     numbers = {name: _copy(session, name, tables) for name in TABLES}
     for name, column in NUMBERED.items():
@@ -43,19 +43,23 @@ def take_over(session: Session, tables: TableCopy, where: str) -> dict[str, int]
     return numbers
 
 
-def _alter(session: Session, tables: Iterable[str], how: str) -> None:
+def _alter(session: Session, tables: Iterable[str], action: str) -> None:
     for name in tables:
-        session.execute(f"ALTER TABLE {name} {how}")
+        session.execute(f"ALTER TABLE {name} {action}")
 
 
 def _copy(session: Session, table: str, tables: TableCopy) -> int:
     columns = session.execute(_COLUMNS, (table,)).fetchall()
-    truths = {number for number, (_, is_truth) in enumerate(columns) if is_truth}
-    names = ", ".join(name for name, _ in columns)
+    names = [name for name, _ in columns]
     number = 0
-    statement = f"COPY {table} ({names}) FROM STDIN".encode()
+    statement = f"COPY {table} ({', '.join(names)}) FROM STDIN".encode()
     with session.connection.cursor() as cursor, cursor.copy(statement) as copy:
-        for row in tables.rows(table, [name for name, _ in columns]):
-            copy.write_row([bool(each) if at in truths else each for at, each in enumerate(row)])
+        for row in tables.rows(table, names):
+            copy.write_row(
+                [
+                    bool(value) if is_boolean else value
+                    for value, (_, is_boolean) in zip(row, columns, strict=True)
+                ]
+            )
             number += 1
     return number

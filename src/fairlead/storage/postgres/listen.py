@@ -1,4 +1,4 @@
-"""LISTEN: PostgreSQL announces commits, and the change feed passes them on."""
+"""LISTEN: passes the announced commits of other processes on to the change feed."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ POLL_SECONDS = 1.0
 
 
 class NotifyFeed(ChangeFeed):
-    """A change feed with a connection that only listens, from the first subscription on.
+    """A change feed with a connection for LISTEN, from the first subscription on.
 
-    After a reconnect all are woken, in case something was committed meanwhile. The writer calls
-    `committed` after each commit of this process.
+    After a reconnect it wakes all subscribers, in case there were commits meanwhile. The writer
+    calls `committed` after each commit of this process.
     """
 
     def __init__(self, url: str, version: Callable[[], int]) -> None:
@@ -34,7 +34,7 @@ class NotifyFeed(ChangeFeed):
         self._service = Service("listener", self._listen, on_stop=self._stop_pipe.wake)
 
     def committed(self) -> None:
-        """Wake the subscribers of this process at once, and notify those of the others."""
+        """Wake the subscribers of this process at once, and notify other processes."""
         self.announce()
         self._publisher.changed()
 
@@ -64,9 +64,9 @@ class NotifyFeed(ChangeFeed):
                     yield 0.0
                     selector.select()
                     notes = list(connection.notifies(timeout=0))
-                    if any(note.payload == schema and self._is_of_another(note) for note in notes):
+                    if any(note.payload == schema and self._is_foreign(note) for note in notes):
                         self.announce()
 
-    def _is_of_another(self, note: Notify) -> bool:
-        """Whether another process sent it; `committed` has announced what this one commits."""
+    def _is_foreign(self, note: Notify) -> bool:
+        """Whether another process sent it; `committed` announces the commits of this one."""
         return note.pid != self._publisher.backend_pid

@@ -1,8 +1,8 @@
-"""NOTIFY: tells other processes that this one has committed.
+"""NOTIFY: announces the commits of this process to others.
 
 PostgreSQL commits transactions with a NOTIFY one after the other, through one lock for all
-databases of the server. So a notification is a transaction of its own, after the commit that it is
-about, in a connection of its own, and commits that follow one another closely share one.
+databases of the server. So a notification is a separate transaction after the commit, in a separate
+connection, and commits in quick succession share one.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from fairlead.storage.postgres.session import Session
 
 CHANNEL = "fairlead"
 PAUSE_SECONDS = 0.01
-"""Between two notifications of a process."""
+"""The pause between two notifications of a process."""
 IDLE_SECONDS = 60.0
 
 _NOTIFY = f"SELECT pg_notify('{CHANNEL}', current_schema())"
 _OPTIONS = READER_OPTIONS | {"synchronous_commit": "off"}
-"""A notification is written to the WAL, but need not survive anything."""
+"""A notification is written to the WAL, but need not survive a crash."""
 
 
 class NotifyPublisher:
     """Sends a notification soon after each call of `changed`, from a background thread.
 
-    It connects at the first call. A notification that cannot be sent is retried; `close` sends one
-    that is due.
+    It connects at the first call. A notification that fails is retried; `close` sends one that is
+    due.
     """
 
     def __init__(self, url: str) -> None:
         self.backend_pid: int | None = None
-        """The server's process that sends the notifications."""
+        """The server process of the connection that sends notifications."""
         self._url = url
         self._is_started = False
         self._start_lock = Lock()
@@ -44,7 +44,7 @@ class NotifyPublisher:
         self._service = Service("notification sender", self._send_notifications)
 
     def changed(self) -> None:
-        """Something was committed. Returns at once."""
+        """Announce a commit. Returns at once."""
         if not self._is_due:
             self._is_due = True
             self._service.wake()
@@ -60,7 +60,7 @@ class NotifyPublisher:
     def close(self) -> None:
         self._service.stop()
         if self._is_due:
-            with suppress(DataError), self._connected() as session:  # the others poll
+            with suppress(DataError), self._connected() as session:  # other processes poll
                 self._send(session)
 
     def _connected(self) -> closing[Session]:
@@ -80,7 +80,7 @@ class NotifyPublisher:
                     yield seconds
 
     def _send(self, session: Session) -> None:
-        self._is_due = False  # first: what is committed from here on needs another one
+        self._is_due = False  # before sending: a commit from here on needs another notification
         try:
             with our_errors(self._url):
                 session.command(_NOTIFY)

@@ -1,8 +1,8 @@
 """Prepared statements in libpq's pipeline mode: sent together, their results read when needed.
 
-Most statements of a write are asked for before any result is needed. They wait in libpq's buffer
-and leave in one piece; psycopg's own pipeline would send each by itself. psycopg makes the
-connection, and turns the values of the rows into Python's.
+Most statements of a write are queued before any result is needed. They wait in libpq's buffer and
+are sent together; psycopg's own pipeline would send each by itself. psycopg makes the connection
+and converts the values of rows to Python objects.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ from psycopg.pq import ExecStatus, Format, PipelineStatus
 from psycopg.pq.abc import PGresult
 
 MOST_PREPARED = 1000
-"""Statements of a connection. Beyond that all are forgotten: lists are asked for in many ways."""
+"""Per connection. Beyond that all are deallocated: listings have many different statements."""
 NO_SUCH_CHARACTER = "\N{REPLACEMENT CHARACTER}"
 _GOOD = (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK, ExecStatus.EMPTY_QUERY)
 _TEXT, _BINARY = Format.TEXT, Format.BINARY
 
 
-class Cursor:
-    """The result of a statement. The first look at it waits for all statements sent so far."""
+class PipelineCursor:
+    """The result of a statement. The first access waits for all statements sent so far."""
 
     __slots__ = ("_pipeline", "error", "may_fail", "prepares", "result")
 
     def __init__(
         self,
-        pipeline: Pipeline,
+        pipeline: StatementPipeline,
         prepares: bytes | None = None,
         may_fail: type[psycopg.Error] | None = None,
     ) -> None:
         self._pipeline = pipeline
         self.prepares = prepares
-        """The statement that it prepares; None: it runs one."""
+        """The statement that it prepares; None: it executes one."""
         self.may_fail = may_fail
-        """An error that only this cursor tells of."""
+        """An error that only this cursor raises, and `receive` does not."""
         self.result: PGresult | None = None
         self.error: psycopg.Error | None = None
 
@@ -67,41 +67,37 @@ class Cursor:
         return iter(self.fetchall())
 
 
-class Pipeline:
-    """The statements of one connection that were sent and not heard of yet."""
+class StatementPipeline:
+    """The statements of one connection that were sent and whose results were not read yet."""
 
     def __init__(self, connection: psycopg.Connection[tuple[Any, ...]]) -> None:
         self._pgconn = connection.pgconn
         self._transformer = Transformer(connection)
-        self._sent: list[Cursor | None] = []
+        self._sent: list[PipelineCursor | None] = []
         """None stands for a synchronisation."""
         self._prepared: dict[bytes, bytes] = {}
         self._names = count()
 
-    @property
-    def is_empty(self) -> bool:
-        return not self._sent
-
     def has_input(self) -> bool:
-        """Whether the server said something unasked: that it closes the connection, perhaps."""
+        """Whether the server sent something unrequested, such as the end of the connection."""
         return bool(self._poll(select.POLLIN, 0))
 
     def send(
         self, text: bytes, values: Sequence[Any], may_fail: type[psycopg.Error] | None = None
-    ) -> Cursor:
-        """Send a statement with a value for each `$1`; its error comes with the results."""
+    ) -> PipelineCursor:
+        """Send a statement with a value for each `$1`; errors are raised with the results."""
         pgconn = self._pgconn
         if pgconn.pipeline_status == PipelineStatus.OFF:
             pgconn.enter_pipeline_mode()
         name = self._prepared.get(text) or self._prepare(text)
         formats = [_BINARY if type(value) is bytes else _TEXT for value in values]
         pgconn.send_query_prepared(name, encoded_values(values), formats)
-        cursor = Cursor(self, may_fail=may_fail)
+        cursor = PipelineCursor(self, may_fail=may_fail)
         self._sent.append(cursor)
         return cursor
 
     def synchronise(self) -> None:
-        """End the implicit transaction; what follows is run even if a statement before failed."""
+        """End the implicit transaction: later statements run even if an earlier one failed."""
         self._pgconn.pipeline_sync()
         self._sent.append(None)
 
@@ -109,27 +105,27 @@ class Pipeline:
         if len(self._prepared) == MOST_PREPARED:
             self._prepared.clear()
             self._pgconn.send_query_params(b"DEALLOCATE ALL", None)
-            self._sent.append(Cursor(self))
+            self._sent.append(PipelineCursor(self))
         name = self._prepared[text] = b"fairlead_%d" % next(self._names)
         self._pgconn.send_prepare(name, text)
-        self._sent.append(Cursor(self, text))
+        self._sent.append(PipelineCursor(self, text))
         return name
 
     def receive(self) -> None:
-        """Hear of every statement so far; raises the error of the first one that failed."""
+        """Read the results of all statements so far; raise the error of the first that failed."""
         if not self._sent:
             return
         self.synchronise()
         sent, self._sent = self._sent, []
         first: psycopg.Error | None = None
         error: psycopg.Error | None = None
-        with self._in_step():
+        with self._closed_on_error():
             for cursor in sent:
                 result = self._next_result()
                 if cursor is None:
                     error = None
                     continue
-                self._next_result()  # none: the end of the statement
+                self._next_result()  # None: the end of the statement
                 error = self._settle(cursor, result, error)
                 if cursor.may_fail is None or not isinstance(error, cursor.may_fail):
                     first = first or error
@@ -138,9 +134,9 @@ class Pipeline:
             raise first
 
     def _settle(
-        self, cursor: Cursor, result: PGresult | None, error: psycopg.Error | None
+        self, cursor: PipelineCursor, result: PGresult | None, error: psycopg.Error | None
     ) -> psycopg.Error | None:
-        """Give a cursor its result. After an error, which is returned, no statement was run."""
+        """Give a cursor its result or error; return the error: statements after it did not run."""
         if result is None:
             raise psycopg.OperationalError("the connection was lost")
         if result.status in _GOOD:
@@ -152,12 +148,12 @@ class Pipeline:
         return cursor.error
 
     def run(self, statements: str) -> list[tuple[Any, ...]]:
-        """Run statements without values, in one message; the rows of the last one."""
+        """Run statements without values, in one message; return the rows of the last one."""
         self.receive()
         self._pgconn.send_query(statements.encode())
         last: PGresult | None = None
         error: psycopg.Error | None = None
-        with self._in_step():
+        with self._closed_on_error():
             while (result := self._next_result()) is not None:
                 if result.status not in _GOOD:
                     error = error or error_from_result(result)
@@ -167,8 +163,8 @@ class Pipeline:
         return [] if last is None else self.rows(last)
 
     @contextmanager
-    def _in_step(self) -> Iterator[None]:
-        """All results of what was sent are read, or the connection is of no use any more."""
+    def _closed_on_error(self) -> Iterator[None]:
+        """Send what is buffered; close the connection if not all of its results are read."""
         try:
             while self._pgconn.flush():
                 self._wait(select.POLLIN | select.POLLOUT)
@@ -197,17 +193,17 @@ class Pipeline:
 
 
 def _text(value: str) -> bytes:
-    """PostgreSQL's texts cannot have NUL, which hostile answers and names may."""
+    """PostgreSQL's texts cannot contain NUL, which hostile results and names may."""
     return value.replace("\0", NO_SUCH_CHARACTER).encode()
 
 
-def _as_it_is(value: bytes | None) -> bytes | None:
+def _unchanged(value: bytes | None) -> bytes | None:
     return value
 
 
 _ENCODERS: dict[type, Callable[[Any], bytes | None]] = {
-    NoneType: _as_it_is,
-    bytes: _as_it_is,
+    NoneType: _unchanged,
+    bytes: _unchanged,
     bool: lambda value: b"t" if value else b"f",
     int: lambda value: b"%d" % value,
     float: lambda value: repr(value).encode(),
@@ -216,12 +212,12 @@ _ENCODERS: dict[type, Callable[[Any], bytes | None]] = {
 
 
 def encoded_values(values: Sequence[Any]) -> list[bytes | None]:
-    """Values as they are sent: bytes as they are, all others as text."""
+    """Values in PostgreSQL's format: bytes unchanged, all others as text."""
     try:
         return [_ENCODERS[type(value)](value) for value in values]
-    except KeyError:  # of a subclass, such as an enumeration's
+    except KeyError:  # a subclass, such as an enumeration
         return [_encoder(type(value))(value) for value in values]
 
 
 def _encoder(type_: type) -> Callable[[Any], bytes | None]:
-    return next(_ENCODERS[each] for each in type_.__mro__ if each in _ENCODERS)
+    return next(_ENCODERS[base] for base in type_.__mro__ if base in _ENCODERS)

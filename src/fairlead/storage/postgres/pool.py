@@ -1,4 +1,4 @@
-"""A few connections to the server for many threads."""
+"""The connection pool: a few connections to the server for many threads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import psycopg
 
 from fairlead.errors import StoreBusy, StoreUnreachable
-from fairlead.storage.postgres.connection import BUSY_SECONDS, connect, shown
+from fairlead.storage.postgres.connection import BUSY_SECONDS, connect, server_name
 from fairlead.storage.postgres.session import Session
 
 T = TypeVar("T")
@@ -20,10 +20,10 @@ ONE_SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 
 
 class SessionPool:
-    """A few connections for many threads, made when they are needed.
+    """A few connections for many threads, opened when they are needed.
 
-    One that was lost since it was last used is replaced at once; where that fails, whoever asked
-    hears of it without waiting.
+    A connection that was lost since its last use is replaced at once; if that fails, the caller
+    gets the error without waiting.
     """
 
     def __init__(self, url: str, options: dict[str, str]) -> None:
@@ -34,7 +34,7 @@ class SessionPool:
         self._is_closed = False
 
     def close(self) -> None:
-        """Close all connections; those in use when they are given back."""
+        """Close idle connections now, and connections in use when they are given back."""
         self._is_closed = True
         while self._idle:
             self._idle.pop().close()
@@ -46,7 +46,7 @@ class SessionPool:
 
     @contextmanager
     def transaction(self, *begin: str) -> Iterator[Session]:
-        """A transaction that begins with these statements; committed at the end, or undone."""
+        """A transaction that begins with these statements; committed at the end, or rolled back."""
         with self._session(lambda session: session.begin(*begin)) as (session, _):
             try:
                 yield session
@@ -57,9 +57,9 @@ class SessionPool:
 
     @contextmanager
     def _session(self, first: Callable[[Session], T]) -> Iterator[tuple[Session, T]]:
-        """A session and what its first use returned, by which a lost connection is noticed."""
+        """A session and the result of its first use, which detects a lost connection."""
         if not self._room.acquire(timeout=BUSY_SECONDS):
-            raise StoreBusy(f"{shown(self._url)} has not answered for {BUSY_SECONDS} s")
+            raise StoreBusy(f"{server_name(self._url)} has not answered for {BUSY_SECONDS} s")
         try:
             session, result = self._used(first)
             try:
@@ -72,7 +72,7 @@ class SessionPool:
     def _used(self, first: Callable[[Session], T]) -> tuple[Session, T]:
         if self._is_closed:
             raise StoreUnreachable(
-                f"the connection to {shown(self._url)} is closed; open a new one"
+                f"the connection to {server_name(self._url)} is closed; open a new one"
             )
         while True:
             try:

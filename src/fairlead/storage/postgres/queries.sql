@@ -1,5 +1,5 @@
--- Statements that PostgreSQL has in words of its own. Those with unnest are run for many rows at
--- once: each value is an array, with an element for each row.
+-- PostgreSQL's own versions of shared statements. Those with unnest take many rows at once: each value
+-- is an array with an element per row.
 
 -- name: select_for_check
 -- FOR UPDATE: submissions of one customer wait for each other, others do not.
@@ -24,7 +24,7 @@ SELECT id FROM webhooks WHERE id = ? FOR UPDATE;
 SELECT nextval('document_numbers') FROM generate_series(1, ?);
 
 -- name: take_expired_leases
--- SKIP LOCKED: what is renewed in this moment is left alone.
+-- SKIP LOCKED: leases that are being renewed stay.
 DELETE FROM leases WHERE id = ANY(ARRAY(
   SELECT id FROM leases WHERE until < ? ORDER BY until LIMIT 500 FOR UPDATE SKIP LOCKED))
 RETURNING id;
@@ -120,9 +120,9 @@ WHERE c.id = e.id;
 UPDATE customers c SET count = e.count, counted_at = e.counted_at
 FROM unnest(?::bigint[], ?::float8[], ?::bigint[]) AS e (count, counted_at, id) WHERE c.id = e.id;
 
--- Until the end of the transaction. Row security lets the planner expect so few rows that it
--- would sort all that match instead of walking an index until the page is full. Without a price of
--- pages it takes the index with the fewest rows.
+-- Until the end of the transaction. Because of row security the planner expects so few rows that it
+-- would sort all matches instead of walking an index until the page is full. If pages cost nothing,
+-- it takes the index with the fewest rows.
 -- name: walk_in_order
 SELECT set_config('enable_sort', 'off', TRUE), set_config('enable_bitmapscan', 'off', TRUE),
   set_config('enable_hashjoin', 'off', TRUE), set_config('enable_mergejoin', 'off', TRUE),

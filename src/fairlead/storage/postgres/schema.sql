@@ -1,9 +1,9 @@
 
--- What only PostgreSQL has, beside the shared schema.
+-- PostgreSQL's additions to the shared schema.
 
 CREATE SEQUENCE document_numbers;
 
--- Rows that change with every claim: room for new versions beside the old, cleaned up early.
+-- Rows that change with every claim: free space for new versions, and early vacuum.
 ALTER TABLE queue_state SET (fillfactor = 10, autovacuum_vacuum_scale_factor = 0,
   autovacuum_vacuum_threshold = 1000, autovacuum_analyze_threshold = 1000000);
 ALTER TABLE queue_tallies SET (fillfactor = 20, autovacuum_vacuum_scale_factor = 0,
@@ -17,8 +17,8 @@ ALTER TABLE queue_events SET (autovacuum_vacuum_scale_factor = 0,
 ALTER TABLE running SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 ALTER TABLE leases SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 
--- A connection that was told a customer sees that customer's rows and no others, whatever it asks
--- for. Without a customer it sees all. The table's owner is bound by it too.
+-- Row-level security: a connection with the setting fairlead.customer sees only the rows of that
+-- customer. Without it, a connection sees all rows. The policy also applies to the table's owner.
 CREATE FUNCTION only_customer() RETURNS BIGINT LANGUAGE sql STABLE PARALLEL SAFE
 AS $$ SELECT nullif(current_setting('fairlead.customer', TRUE), '')::BIGINT $$;
 
@@ -28,7 +28,7 @@ DECLARE
     'accounts', 'access_keys', 'batches', 'customers', 'delayed', 'deleted', 'deliveries',
     'documents', 'events', 'idempotency_keys', 'interim', 'metadata_terms', 'originals', 'results',
     'running', 'retry_slots', 'usage', 'waiting', 'webhooks'];
-  of_document TEXT :=  -- looks at one document, however many the customer has
+  of_document TEXT :=  -- reads one document, however many the customer has
     'EXISTS (SELECT 1 FROM documents d
        WHERE d.seq = document AND d.customer = (SELECT only_customer()))';
   own TEXT;

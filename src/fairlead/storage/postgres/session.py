@@ -15,26 +15,26 @@ from psycopg.adapt import Loader
 from psycopg.pq import TransactionStatus
 
 from fairlead.storage.postgres.dialect import encoded, repeated, takes_columns
-from fairlead.storage.postgres.pipeline import Cursor, Pipeline
+from fairlead.storage.postgres.pipeline import PipelineCursor, StatementPipeline
 
 _UNDER_WAY = (TransactionStatus.INTRANS, TransactionStatus.INERROR)
 _TIME_AND_POLICY = (
     "SELECT extract(epoch FROM clock_timestamp())::float8, (SELECT policy FROM queue_state)"
 )
 AT_ONCE = (50, 10)
-"""Rows that one statement inserts, where there are so many."""
+"""How many rows one statement inserts, the largest number that fits first."""
 _WRITES = ("INSERT", "UPDATE", "DELETE")
 
 
-class _WholeSum(Loader):
-    """Sums of whole numbers come as `numeric`, and are whole."""
+class _IntegerSum(Loader):
+    """Loads sums of integers, which PostgreSQL returns as `numeric`."""
 
     def load(self, data: Buffer) -> int:
         return int(bytes(data))
 
 
 def _array(values: Sequence[Any]) -> str:
-    """An array as PostgreSQL writes it; psycopg would look at each value by itself."""
+    """An array in PostgreSQL's syntax; psycopg would adapt each value by itself."""
     types = set(map(type, values))
     if types == {int}:
         return "{" + ",".join(map(str, values)) + "}"
@@ -52,9 +52,9 @@ def _element(value: Any) -> str:
     return repr(value)
 
 
-def make_ready(connection: psycopg.Connection[tuple[Any, ...]], options: dict[str, str]) -> None:
-    """Set what holds for as long as the connection lasts."""
-    connection.adapters.register_loader("numeric", _WholeSum)
+def configure(connection: psycopg.Connection[tuple[Any, ...]], options: dict[str, str]) -> None:
+    """Set the options of a new connection."""
+    connection.adapters.register_loader("numeric", _IntegerSum)
     calls = (f"set_config('{name}', '{value}', FALSE)" for name, value in options.items())
     connection.execute(f"SELECT {', '.join(calls)}".encode())
     connection.commit()
@@ -62,29 +62,19 @@ def make_ready(connection: psycopg.Connection[tuple[Any, ...]], options: dict[st
 
 
 class Session:
-    """One connection while one thread uses it for one transaction after another.
+    """One connection, which one thread uses for one transaction after another.
 
-    Statements whose results nobody asks for wait for the next one that is asked for, and travel
-    with it. So their errors come with that one, or at the end; a transaction with an error ends
-    as undone in any case.
+    Statements are sent when a result is read. So an error of a statement is raised when a later
+    result is read, or at the commit; a transaction with an error is rolled back in any case.
     """
-
-    __slots__ = (
-        "_begun",
-        "_constant",
-        "_heard",
-        "_pipeline",
-        "_policy",
-        "connection",
-        "has_written",
-    )
 
     def __init__(self, connection: psycopg.Connection[tuple[Any, ...]]) -> None:
         self.connection = connection
-        self._pipeline = Pipeline(connection)
-        self._begun: Cursor | None = None
-        """The answer to the beginning of a transaction, until it is needed."""
-        self._heard = (0.0, 0.0)
+        self._pipeline = StatementPipeline(connection)
+        self._time_and_policy: PipelineCursor | None = None
+        """The server's time and the policy at the begin of the transaction, until they are read."""
+        self._server_time = (0.0, 0.0)
+        """The server's time, and the monotonic time at which it was read."""
         self._policy = ""
         self.has_written = False
         self._constant: dict[str, tuple[bool, ...]] = {}
@@ -92,7 +82,7 @@ class Session:
 
     @property
     def in_transaction(self) -> bool:
-        """Whether a transaction is under way, failed or not."""
+        """Whether a transaction is open, failed or not."""
         return self.connection.info.transaction_status in _UNDER_WAY
 
     @property
@@ -101,14 +91,14 @@ class Session:
 
     @property
     def is_remote(self) -> bool:
-        """An answer costs a round trip: it pays to ask for what may be needed."""
+        """Whether a result costs a round trip, so that it pays to query early."""
         return True
 
     def begin(self, *statements: str, behind: str | None = None) -> None:
-        """Begin a transaction with these statements, which leave with the first one of its own.
+        """Begin a transaction with these statements, which are sent with its first own statement.
 
-        `behind` takes a lock of the session before; after `lock_timeout` it begins without it.
-        A server that has closed the connection is noticed here.
+        `behind` takes a session lock first; after `lock_timeout` the transaction begins without it.
+        A connection that the server has closed raises an error here.
         """
         has_input = self._pipeline.has_input()
         self.has_written = False
@@ -117,48 +107,48 @@ class Session:
             self._pipeline.synchronise()
         for statement in statements:
             self._send(statement.encode(), ())
-        self._begun = self._send(_TIME_AND_POLICY.encode(), ())
+        self._time_and_policy = self._send(_TIME_AND_POLICY.encode(), ())
         if has_input:
-            self._hear()
+            self._read_time_and_policy()
 
-    def _hear(self) -> None:
-        """Learn the server's time and the policy in force."""
-        if self._begun is not None:
-            [(now, self._policy)] = self._begun.fetchall()
-            self._heard = (now, time.monotonic())
-            self._begun = None
+    def _read_time_and_policy(self) -> None:
+        if self._time_and_policy is not None:
+            [(now, self._policy)] = self._time_and_policy.fetchall()
+            self._server_time = (now, time.monotonic())
+            self._time_and_policy = None
 
     @property
     def policy(self) -> str:
-        self._hear()
+        """The policy in force when the transaction began."""
+        self._read_time_and_policy()
         return self._policy
 
     def pause(self) -> None:
-        """Hear of every statement so far."""
+        """Wait for all statements so far; raise the first error."""
         self._pipeline.receive()
 
     def commit(self, *statements: str) -> None:
-        """End the transaction, and run these statements after it.
+        """Commit the transaction, and run these statements after it.
 
-        An error of any of its statements is raised, and all is undone.
+        An error of any of its statements is raised, and the transaction is rolled back.
         """
         for statement in ("COMMIT", *statements):
             self._send(statement.encode(), ())
         self._pipeline.receive()
 
     def roll_back(self) -> None:
-        """Undo the transaction, if one is under way."""
-        with suppress(psycopg.Error):  # what was wrong has been told
+        """Roll back the transaction, if one is open."""
+        with suppress(psycopg.Error):  # the error was raised before
             self._pipeline.receive()
         if self.in_transaction:
             self._pipeline.run("ROLLBACK")
 
     def now(self) -> float:
-        self._hear()
-        told, at = self._heard
-        return told + time.monotonic() - at
+        self._read_time_and_policy()
+        server_time, read_at = self._server_time
+        return server_time + time.monotonic() - read_at
 
-    def execute(self, statement: str, values: Sequence[Any] = (), /) -> Cursor:
+    def execute(self, statement: str, values: Sequence[Any] = (), /) -> PipelineCursor:
         self.has_written |= statement.startswith(_WRITES)
         return self._send(encoded(statement), values)
 
@@ -171,24 +161,24 @@ class Session:
         self.has_written |= statement.startswith(_WRITES)
         return self._execute_columns(statement, rows) if rows else ()
 
-    def _execute_columns(self, statement: str, rows: Sequence[Sequence[Any]]) -> Cursor:
+    def _execute_columns(self, statement: str, rows: Sequence[Sequence[Any]]) -> PipelineCursor:
         columns = [_array(column) for column in zip(*rows, strict=True)]
         return self._send(encoded(statement), columns)
 
     def executemany(self, statement: str, rows: Iterable[Sequence[Any]], /) -> object:
-        left = list(rows)
-        self.has_written |= bool(left)
-        if left and takes_columns(statement):
-            self._execute_columns(statement, left)
+        rows = list(rows)
+        self.has_written |= bool(rows)
+        if rows and takes_columns(statement):
+            self._execute_columns(statement, rows)
             return None
-        if len(left) >= AT_ONCE[-1]:
-            left = self._insert(statement, left)
-        for row in left:
+        if len(rows) >= AT_ONCE[-1]:
+            rows = self._insert(statement, rows)
+        for row in rows:
             self._send(encoded(statement), row)
         return None
 
     def _insert(self, statement: str, rows: list[Sequence[Any]]) -> list[Sequence[Any]]:
-        """Insert many rows by one statement; return those that are left."""
+        """Insert rows by statements of many rows; return the rest."""
         constant = self._constant.get(statement) or (True,) * len(rows[0])
         columns = zip(*rows, strict=True)
         constant = tuple(
@@ -198,7 +188,7 @@ class Session:
             ]
         )
         self._constant[statement] = constant
-        varying = [not each for each in constant]
+        varying = [not is_constant for is_constant in constant]
         for many in AT_ONCE:
             text = repeated(statement, many, constant)
             while text is not None and len(rows) >= many:
@@ -208,11 +198,11 @@ class Session:
                 rows = rows[many:]
         return rows
 
-    def _send(self, text: bytes, values: Sequence[Any]) -> Cursor:
+    def _send(self, text: bytes, values: Sequence[Any]) -> PipelineCursor:
         return self._pipeline.send(text, values)
 
     def command(self, statements: str) -> None:
-        """Run statements at once, whose results nobody needs."""
+        """Run statements at once, without their results."""
         self._pipeline.run(statements)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The store of several machines: the truth in one PostgreSQL database."""
+"""The store for several machines: one PostgreSQL database."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import cast
 from fairlead.policy.queue import PolicyName
 from fairlead.policy.rules import Rules
 from fairlead.storage.postgres.connection import (
-    ALONE,
     READER_OPTIONS,
+    TRY_DUTY_LOCK,
     connect,
     our_errors,
     prepare,
-    prepare_patiently,
-    shown,
+    prepare_with_retries,
+    server_name,
 )
-from fairlead.storage.postgres.import_rows import take_over
+from fairlead.storage.postgres.import_rows import import_tables
 from fairlead.storage.postgres.listen import NotifyFeed
 from fairlead.storage.postgres.pool import ONE_SNAPSHOT, SessionPool
 from fairlead.storage.postgres.session import Session
@@ -28,8 +28,8 @@ from fairlead.storage.sql.queries import Connection
 from fairlead.storage.sql.rows import TableCopy
 from fairlead.storage.sql.store import Store
 
-_CUSTOMER_SCOPE: ContextVar[str | None] = ContextVar("asked_by", default=None)
-_SEEN_BY = """
+_CUSTOMER_SCOPE: ContextVar[str | None] = ContextVar("customer_scope", default=None)
+_SET_CUSTOMER = """
 SELECT set_config('fairlead.customer', coalesce(
   (SELECT id FROM customers WHERE name = ?), -1)::text, TRUE)"""
 _VERSION = """
@@ -42,13 +42,13 @@ FROM (
   SELECT seq, lead(seq) OVER (ORDER BY seq) AS following FROM (
     SELECT ?::bigint AS seq UNION ALL
     (SELECT seq FROM events WHERE seq > ? ORDER BY seq LIMIT 2000)) AS numbers) AS pairs"""
-"""Up to which number no event is missing after a given one, and the newest number."""
+"""The number up to which no event is missing after another number, and the newest number."""
 _WRITERS_OF_EVENTS = """
 SELECT coalesce(array_agg(virtualtransaction), '{}') FROM pg_locks
 WHERE relation = 'events'::regclass AND mode = 'RowExclusiveLock' AND granted"""
-_IS_UNBOUND = "SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user"
-_FRAIL = "the database server runs with fsync off, so a power cut may lose what was accepted"
-_UNBOUND = (
+_IS_BYPASSING = "SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user"
+_FSYNC_OFF = "the database server runs with fsync off, so a power cut may lose what was accepted"
+_BYPASSES_SECURITY = (
     "the database user is a superuser or bypasses row-level security, so nothing but our own care "
     "keeps customers apart there; use a user that only owns its database"
 )
@@ -57,8 +57,8 @@ _UNBOUND = (
 class PostgresStore(Store):
     """A store on a server. All methods may be called from any thread.
 
-    `clock` gives the time, for tests; without one it is the server's. With `patient`, a server that
-    cannot be reached is waited for.
+    `clock` gives the time, for tests; by default the server does. `patient`: wait for a server that
+    cannot be reached.
     """
 
     _writer: PostgresWriter
@@ -71,7 +71,7 @@ class PostgresStore(Store):
         clock: Callable[[], float] | None = None,
         patient: bool = False,
     ) -> None:
-        prepare_patiently(url) if patient else prepare(url)
+        prepare_with_retries(url) if patient else prepare(url)
         self._url = url
         self._clock = clock
         self._readers = SessionPool(url, READER_OPTIONS)
@@ -88,7 +88,7 @@ class PostgresStore(Store):
         self._readers.close()
 
     def _version(self) -> int:
-        """A number that changes with every commit that the queue or the events tell of."""
+        """A number that changes with every commit that changes the queue or adds events."""
         with our_errors(self._url):
             return hash(self._readers.value(_VERSION))
 
@@ -98,19 +98,19 @@ class PostgresStore(Store):
 
     def warnings(self) -> list[str]:
         with self._reading(whole=True) as connection:
-            is_unbound = connection.execute(_IS_UNBOUND).get
-            is_frail = connection.execute("SELECT current_setting('fsync') <> 'on'").get
-        found = {_UNBOUND: is_unbound, _FRAIL: is_frail}
-        return [words for words, holds in found.items() if holds]
+            is_bypassing = connection.execute(_IS_BYPASSING).get
+            is_fsync_off = connection.execute("SELECT current_setting('fsync') <> 'on'").get
+        warnings = {_BYPASSES_SECURITY: is_bypassing, _FSYNC_OFF: is_fsync_off}
+        return [warning for warning, applies in warnings.items() if applies]
 
-    def take_over(self, tables: TableCopy) -> dict[str, int]:
-        """Copy everything of another store into this empty one; how many rows of each table."""
+    def import_tables(self, tables: TableCopy) -> dict[str, int]:
+        """Copy all tables of another store into this empty one; return the rows of each."""
 
-        def take(connection: Connection) -> dict[str, int]:
+        def copy(connection: Connection) -> dict[str, int]:
             assert isinstance(connection, Session)  # noqa: S101 (we made it)
-            return take_over(connection, tables, shown(self._url))
+            return import_tables(connection, tables, server_name(self._url))
 
-        return self._writer.run_alone(take, durable=True, excludes_writes=True)
+        return self._writer.run_alone(copy, durable=True, excludes_writes=True)
 
     @contextmanager
     def seen_by(self, customer: str) -> Iterator[None]:
@@ -123,14 +123,14 @@ class PostgresStore(Store):
     @contextmanager
     def only_one(self, duty: str) -> Iterator[bool]:
         with our_errors(self._url), closing(connect(self._url, READER_OPTIONS)) as session:
-            yield bool(session.execute(ALONE, (duty,)).get)
+            yield bool(session.execute(TRY_DUTY_LOCK, (duty,)).get)
 
     @contextmanager
     def _reading(self, *, whole: bool = False) -> Iterator[Session]:
         customer = None if whole else _CUSTOMER_SCOPE.get()
         with our_errors(self._url), self._readers.transaction(ONE_SNAPSHOT) as session:
             if customer is not None:
-                session.execute(_SEEN_BY, (customer,))
+                session.execute(_SET_CUSTOMER, (customer,))
             yield session
 
     @contextmanager
@@ -146,16 +146,16 @@ class PostgresStore(Store):
     def _last_event_to_read(self) -> int:
         """Events get their numbers before they are committed, so a lower one may still appear.
 
-        A number that is missing belongs to a transaction that is open, or was undone. All numbers
-        up to the newest one are settled as soon as every transaction has ended that was writing
-        events after the newest one was seen. A read that begins then sees all of them.
+        A missing number belongs to a transaction that is open or was rolled back. All numbers up to
+        the newest one are final once every transaction has ended that was writing events after that
+        one was read. A read that begins then sees all of them.
         """
         settled, awaited = self._settled_event, self._awaited
         with self._reading(whole=True) as connection:
             whole, newest = connection.execute(_EVENTS_WITHOUT_GAP, (settled, settled)).get
         if whole >= newest:
             return self._settle_events(whole)
-        writers = self._writers_of_events()  # after what they are compared with was read
+        writers = self._writers_of_events()  # after the read of the newest number
         if not writers:
             return self._settle_events(newest)
         if awaited is None or not awaited[1] & writers:

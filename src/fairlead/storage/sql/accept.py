@@ -87,7 +87,7 @@ class _Arrival(NamedTuple):
 
 def accept(tx: Transaction, submission: Submission) -> list[Document]:
     """Accept all documents of the submission, or refuse them all; a known key repeats itself."""
-    batch = Batch(tx, [submission])
+    batch = SubmissionWriter(tx, [submission])
     documents = batch.accept(submission)
     batch.write()
     return documents
@@ -95,7 +95,7 @@ def accept(tx: Transaction, submission: Submission) -> list[Document]:
 
 def accept_all(tx: Transaction, submissions: Sequence[Submission]) -> list[list[Document]]:
     """Accept all submissions, or refuse them all."""
-    batch = Batch(tx, submissions)
+    batch = SubmissionWriter(tx, submissions)
     documents = [batch.accept(submission) for submission in submissions]
     batch.write()
     return documents
@@ -105,7 +105,7 @@ def accept_each(
     tx: Transaction, submissions: Sequence[Submission]
 ) -> list[list[Document] | Exception]:
     """Accept or refuse each submission, whatever becomes of the others."""
-    batch = Batch(tx, submissions)
+    batch = SubmissionWriter(tx, submissions)
     outcomes: list[list[Document] | Exception] = []
     for submission in submissions:
         try:
@@ -131,7 +131,7 @@ def lock_customers(tx: Transaction, ids: Iterable[int]) -> list[rows.CustomerRow
     return [rows.CustomerRow(*row) for row in locked]
 
 
-class Batch:
+class SubmissionWriter:
     """Accepts submissions one after the other; `write` makes their rows."""
 
     def __init__(self, tx: Transaction, submissions: Sequence[Submission] = ()) -> None:

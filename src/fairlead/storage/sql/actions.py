@@ -27,12 +27,12 @@ _OF_CUSTOMER = (
     *("delete_batches", "empty_events", "delete_customer"),
 )
 """Statements that remove a customer, in the order of their references."""
-_QUEUE_LOOKS = 3
-"""A claim may move a document from one table of the queue to another between two looks."""
+_QUEUE_READS = 3
+"""A claim may move a document from one table of the queue to another between two reads."""
 
 
 class DocumentRow(NamedTuple):
-    """A document's row as a decision needs it; it is waiting while it is processed, too.
+    """The columns of a document for a decision; `state` is waiting during processing, too.
 
     `pipeline` is the queue in which it waits, or waited last.
     """
@@ -49,13 +49,13 @@ class DocumentRow(NamedTuple):
 
 
 def cancel_document(tx: Transaction, id_: str, check: DocumentCheck | None = None) -> None:
-    """Cancel a pending document; one that is cancelled already stays so."""
+    """Cancel a pending document; a cancelled one does not change."""
     document = find_document(tx, id_)
-    is_so = document.state == State.CANCELLED
-    if not is_so:
+    is_cancelled = document.state == State.CANCELLED
+    if not is_cancelled:
         after(State(document.state), Action.CANCEL)
     run_check(tx, id_, check)
-    if is_so:
+    if is_cancelled:
         return
     before, started_at, attempts, error, detail, *slot = _take_from_queue(tx, document)
     values = (started_at, tx.now, attempts, error, detail)
@@ -72,11 +72,11 @@ def cancel_document(tx: Transaction, id_: str, check: DocumentCheck | None = Non
 def _take_from_queue(tx: Transaction, document: DocumentRow) -> tuple[Any, ...]:
     """Remove a pending document from the queue or from its worker.
 
-    The state it had, its start, its attempts, the error of the last one, and its slot. Of this and
-    the decision of somebody else about the same document, the database lets one be first.
+    Return its state, start, attempts, last error and slot. The row lock orders this and other
+    decisions about the same document.
     """
     run, customer, number = tx.connection.execute, document.customer, document.seq
-    for _ in range(_QUEUE_LOOKS):
+    for _ in range(_QUEUE_READS):
         row = run(sql("take_waiting"), (customer, number)).fetchone()
         if row is not None:
             tx.add_queue_event(Dropped(tx.now, customer, row[0], 1, row[1]))
@@ -88,7 +88,7 @@ def _take_from_queue(tx: Transaction, document: DocumentRow) -> tuple[Any, ...]:
         row = run(sql("take_claim"), (number,)).fetchone()
         if row is not None:
             running = ends.Running(*row)
-            ends.cancelled(tx, running)
+            ends.settle_cancelled(tx, running)
             own = (running.started_at, running.attempts, running.error, running.detail)
             return ("processing", *own, running.slot, running.slot_seq, running.displaced)
     state = run("SELECT state FROM documents WHERE seq = ?", (number,)).get
@@ -97,9 +97,9 @@ def _take_from_queue(tx: Transaction, document: DocumentRow) -> tuple[Any, ...]:
 
 
 def delete_document(tx: Transaction, id_: str, check: DocumentCheck | None = None) -> list[str]:
-    """Delete a document, a pending one after it was cancelled; the keys of its texts.
+    """Delete a document, and cancel a pending one first; return the keys of its texts.
 
-    One that was deleted before stays so, unchecked.
+    A deleted document does not change and is not checked.
     """
     if tx.connection.execute(sql("find_deleted"), (id_,)).get is not None:
         return []
@@ -108,7 +108,7 @@ def delete_document(tx: Transaction, id_: str, check: DocumentCheck | None = Non
     texts = reads.known_texts(tx.connection, [id_])
     if document.state == State.WAITING:
         cancel_document(tx, id_)
-        tx.write_events()  # webhooks are told of the document as it was
+        tx.write_events()  # before the deletion, so that webhooks get the document
     run = tx.connection.execute
     run(sql("bury_document"), (document.seq, tx.now))
     run(sql("delete_original"), (document.seq,))
@@ -125,27 +125,27 @@ def delete_document(tx: Transaction, id_: str, check: DocumentCheck | None = Non
 def retry_document(
     tx: Transaction, id_: str, password: str | None = None, check: DocumentCheck | None = None
 ) -> None:
-    """Queue a document that has ended once more, at its own place; a pending one stays.
+    """Queue an ended document again, at its own place; a pending one does not change.
 
-    The result of one that was done stays until another one replaces it.
+    A result stays until a new one replaces it.
     """
     document = find_document(tx, id_)
-    is_so = document.state == State.WAITING
-    if not is_so:
+    is_pending = document.state == State.WAITING
+    if not is_pending:
         after(State(document.state), Action.RETRY)
-        _check_room(tx, document.customer)
+        _check_pending_cap(tx, document.customer)
     run_check(tx, id_, check)
-    if is_so or tx.connection.execute(sql("retry_document"), (document.seq, password)).get is None:
+    run = tx.connection.execute
+    if is_pending or run(sql("retry_document"), (document.seq, password)).get is None:
         return
-    kept = tx.connection.execute(sql("take_retry_slot"), (document.seq,)).fetchone()
+    retry_slot = run(sql("take_retry_slot"), (document.seq,)).fetchone()
     seq, customer, queue, state, priority, urgent, estimate, submitted_at, _ = document
     pipeline = pipeline_of(queue)  # it starts over
     slot, displaced = tx.slot(priority, seq, urgent=bool(urgent)), 0
-    if kept is not None and kept[0] is not None:
-        slot, displaced = kept[:2], kept[2]
+    if retry_slot is not None and retry_slot[0] is not None:
+        slot, displaced = retry_slot[:2], retry_slot[2]
     values = (priority, urgent, displaced, estimate, submitted_at, 0, 0, None, None)
-    row = (customer, pipeline, *slot, seq, *values)
-    tx.connection.execute(sql("insert_waiting"), row)
+    run(sql("insert_waiting"), (customer, pipeline, *slot, seq, *values))
     oldest = (seq, submitted_at)
     has_ahead = bool(urgent or displaced)
     tx.add_queue_event(Arrived(tx.now, customer, pipeline, 1, estimate, slot, oldest, 0, has_ahead))
@@ -166,14 +166,14 @@ def add_key(
 
 
 def revoke_key(tx: Transaction, id_: str) -> None:
-    """Revoke a key; one that was revoked before stays so."""
+    """Revoke a key; a revoked one does not change."""
     row = tx.connection.execute(sql("revoke_access_key"), (tx.now, id_)).fetchone()
     if row is not None:
         tx.add_event(EventKind.KEY_REVOKED, row[0] or NOBODY, key=id_)
 
 
 def add_with_settings(tx: Transaction, name: str, settings: Mapping[str, Any]) -> bool:
-    """Add a customer with these settings; False: it was there and stays so."""
+    """Add a customer with these settings; False: it exists and does not change."""
     if add_customer(tx, name) is None:
         return False
     if settings:
@@ -182,7 +182,7 @@ def add_with_settings(tx: Transaction, name: str, settings: Mapping[str, Any]) -
 
 
 def set_customer(tx: Transaction, name: str, changes: Mapping[str, Any]) -> None:
-    """Change some of the customer's settings; those that others have set meanwhile stay."""
+    """Change some of the customer's settings; concurrent changes of other settings stay."""
     row = _lock(tx, name)
     before = _settings(tx, row)
     settings = before.changed(changes)
@@ -197,17 +197,17 @@ def set_customer(tx: Transaction, name: str, changes: Mapping[str, Any]) -> None
 
 
 def pause_customer(tx: Transaction, name: str, *, paused: bool) -> None:
-    """Pause or resume: a paused customer's documents wait, and are accepted all the same."""
+    """Pause or resume a customer; while it is paused, its documents are accepted and wait."""
     row = _lock(tx, name)
     if tx.connection.execute(sql("set_paused"), (int(paused), row.id)).get is None:
-        return  # it was so before
+        return  # no change
     _change_member(tx, row._replace(paused=int(paused)), _settings(tx, row))
     kind = EventKind.CUSTOMER_PAUSED if paused else EventKind.CUSTOMER_RESUMED
     tx.add_event(kind, row.id)
 
 
 def reset_customer(tx: Transaction, name: str) -> None:
-    """Forget the count: the next document is checked as the first ever."""
+    """Forget the count: the next document counts as the customer's first."""
     row = _lock(tx, name)
     tx.connection.execute(sql("reset_customer"), (row.id,))
     tx.add_queue_event(Reset(tx.now, row.id))
@@ -215,10 +215,10 @@ def reset_customer(tx: Transaction, name: str) -> None:
 
 
 def delete_customer(tx: Transaction, name: str) -> bool:
-    """Delete a customer without documents, with its keys and webhooks; False: it has some.
+    """Delete a customer with its keys and webhooks; False: it has documents.
 
-    Its events stay without its name and without what they told, and so do deliveries to webhooks
-    of all customers; its usage stays as numbers.
+    Its events stay without its name and their data, and so do deliveries to webhooks for all
+    customers; its usage stays as numbers.
     """
     row, run = _lock(tx, name), tx.connection.execute
     if run(sql("has_documents"), (row.id,)).get:
@@ -230,7 +230,7 @@ def delete_customer(tx: Transaction, name: str) -> bool:
     keys = run(sql("valid_keys_of_customer"), (row.id,)).fetchall()
     for statement in _OF_CUSTOMER:
         run(sql(statement), (row.id,))
-    for (key,) in keys:  # servers forget the keys they know
+    for (key,) in keys:  # so that servers remove them from their caches
         tx.add_event(EventKind.KEY_REVOKED, NOBODY, key=key)
     tx.add_event(EventKind.CUSTOMER_DELETED, NOBODY)
     return True
@@ -259,25 +259,25 @@ def _settings(tx: Transaction, row: rows.CustomerRow) -> CustomerSettings:
 
 
 def _account(
-    tx: Transaction, before: CustomerSettings, after_: CustomerSettings
+    tx: Transaction, before: CustomerSettings, settings: CustomerSettings
 ) -> tuple[int, float]:
-    """The shared account of these settings, made where there is none, and its weight.
+    """The shared account of these settings, added if it is new, and its weight.
 
-    Who joins an account and names no weight takes the account's.
+    A customer that joins an account without a weight takes the account's weight.
     """
-    row = tx.connection.execute(sql("find_account"), (after_.account,)).fetchone()
+    row = tx.connection.execute(sql("find_account"), (settings.account,)).fetchone()
     if row is None:
-        id_ = tx.connection.execute(sql("add_account"), (after_.account, after_.weight)).get
-        return id_, after_.weight
+        id_ = tx.connection.execute(sql("add_account"), (settings.account, settings.weight)).get
+        return id_, settings.weight
     account, weight = row
-    if after_.weight in (weight, before.weight):
+    if settings.weight in (weight, before.weight):
         return account, weight
-    tx.connection.execute(sql("set_weight"), (after_.weight, account))
-    return account, after_.weight
+    tx.connection.execute(sql("set_weight"), (settings.weight, account))
+    return account, settings.weight
 
 
 def _change_member(tx: Transaction, row: rows.CustomerRow, settings: CustomerSettings) -> None:
-    """Tell the queue what is set for a customer. Shared accounts have negative numbers there."""
+    """Add an event with a customer's settings; shared accounts have negative numbers in it."""
     tx.add_queue_event(
         MemberChanged(
             tx.now,
@@ -304,7 +304,7 @@ def run_check(tx: Transaction, id_: str, check: DocumentCheck | None) -> None:
         check(reads.document(tx.connection, tx.rules, id_))
 
 
-def _check_room(tx: Transaction, customer: int) -> None:
+def _check_pending_cap(tx: Transaction, customer: int) -> None:
     (row,) = lock_customers(tx, [customer])
     cap = row.own_settings.pending_cap
     if cap is None:

@@ -1,4 +1,4 @@
-"""Batches: adding to them, and the one event when none of their documents is pending."""
+"""Batches: adding documents, and the event when none of the documents is pending any more."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class BatchRow(NamedTuple):
 
 
 def lock_batches(tx: Transaction, ids: Iterable[str]) -> dict[str, BatchRow]:
-    """The batches of these ids, locked in one order, so that no two transactions block."""
+    """The batches of these ids, locked in order of id to prevent deadlocks."""
     values = (tx.connection.array(sorted(ids)),)
     return {row[0]: BatchRow(*row) for row in tx.connection.execute(sql("lock_batches"), values)}
 
 
 def check_open(row: BatchRow | None, id_: str, customer: int) -> None:
-    """Refuse to add to a batch of somebody else, or to one that has ended."""
+    """Refuse to add to a batch of another customer, or to one that has ended."""
     if row is None or row.customer != customer:
         raise unknown_batch(id_)
     if row.finished_at is not None:
@@ -46,16 +46,16 @@ def unknown_batch(id_: str) -> UnknownBatch:
 
 
 def settle_batches(tx: Transaction, ids: Iterable[str | None]) -> None:
-    """Finish those of the batches of which nothing is pending any more.
+    """Finish the batches without pending documents.
 
-    Documents that end in two transactions at once both come here, the second after the commit of
-    the first: the lock lets it see what the first one ended.
+    If two transactions end documents of one batch at once, the lock makes the second one wait for
+    the commit of the first, so that it sees the documents that the first one ended.
     """
-    wanted = {id_ for id_ in ids if id_ is not None}
-    if not wanted:
+    batch_ids = {id_ for id_ in ids if id_ is not None}
+    if not batch_ids:
         return
     run = tx.connection.execute
-    for id_, row in lock_batches(tx, wanted).items():
+    for id_, row in lock_batches(tx, batch_ids).items():
         if row.finished_at is None and not run(sql("is_batch_pending"), (id_,)).get:
             run(sql("finish_batch"), (tx.now, id_))
             batch = read_batch(tx.connection, id_).batch
@@ -72,10 +72,8 @@ def read_batch(connection: Connection, id_: str) -> StoredBatch:
     numbers = dict(connection.execute(sql("states_of_batch"), (id_,)).fetchall())
     names = ("waiting", "processing", "done", "failed", "cancelled")
     counts = {name: numbers.get(name, 0) for name in names}
-    total = sum(counts.values())
-    progress = (
-        1.0 if total == 0 else round(1 - (counts["waiting"] + counts["processing"]) / total, 4)
-    )
+    total, pending = sum(counts.values()), counts["waiting"] + counts["processing"]
+    progress = round(1 - pending / total, 4) if total else 1.0
     last = connection.execute(sql("last_pending_of_batch"), (id_,)).get
     batch = Batch(
         id=id_,

@@ -18,7 +18,7 @@ from fairlead.storage.sql.transaction import Transaction
 def change_document(
     tx: Transaction, id_: str, changes: Mapping[str, Any], check: DocumentCheck | None = None
 ) -> None:
-    """Change what is named; the count and the priority stay."""
+    """Apply the changes; the count and the priority stay."""
     document = find_document(tx, id_)
     run_check(tx, id_, check)
     if "metadata" in changes:
@@ -40,7 +40,7 @@ def _set_metadata(tx: Transaction, document: DocumentRow, metadata: Mapping[str,
 
 
 def _set_urgent(tx: Transaction, document: DocumentRow, *, urgent: bool) -> None:
-    """Change the urgency, and the place in the queue of its customer where it waits."""
+    """Change the urgency, and the place of a waiting document among those of its customer."""
     run, number = tx.connection.execute, document.seq
     run(sql("set_document_urgent"), (int(urgent), number))
     if document.state != State.WAITING:

@@ -29,7 +29,7 @@ _DISPLACED, _ATTEMPTS, _SUSPECT, _ERROR = 7, 10, 11, 12
 
 
 class Requested(NamedTuple):
-    """Who asks for documents. A pipeline has at most one room of each sort."""
+    """The workers that request documents. A pipeline has at most one room of each sort."""
 
     rooms: Sequence[Room]
 
@@ -39,55 +39,53 @@ class Requested(NamedTuple):
 
     @property
     def pipelines(self) -> Sequence[str] | None:
-        """Those of which documents may start; None: all."""
+        """The pipelines whose documents may start; None: all."""
         if any(room.pipelines is None for room in self.rooms):
             return None
         return list(dict.fromkeys(chain.from_iterable(room.pipelines or () for room in self.rooms)))
 
-    def without(self, served: Sequence[Claim]) -> Requested:
-        """Those who are left when these documents were claimed."""
-        at_once, ahead = _Takers(self, ahead=False), _Takers(self, ahead=True)
-        for claim in served:
-            at_once.take(claim.pipeline) or ahead.take(claim.pipeline)
+    def without(self, claims: Sequence[Claim]) -> Requested:
+        """The request that remains after these claims."""
+        now, ahead = _IdleWorkers(self, ahead=False), _IdleWorkers(self, ahead=True)
+        for claim in claims:
+            now.take(claim.pipeline) or ahead.take(claim.pipeline)
         return Requested(
             [
-                Room(list(now), list(later), room.pipelines)
-                for room, now, later in zip(self.rooms, at_once.left, ahead.left, strict=True)
+                Room(list(workers), list(workers_ahead), room.pipelines)
+                for room, workers, workers_ahead in zip(
+                    self.rooms, now.by_room, ahead.by_room, strict=True
+                )
             ]
         )
 
 
-class _Takers:
-    """The workers of each room that have no document yet."""
+class _IdleWorkers:
+    """The workers of each room without a document."""
 
     def __init__(self, requested: Requested, *, ahead: bool) -> None:
         self._rooms = requested.rooms
         self.is_ahead = ahead
-        self.left = [deque(room.ahead if ahead else room.workers) for room in self._rooms]
-
-    @property
-    def number(self) -> int:
-        return sum(map(len, self.left))
+        self.by_room = [deque(room.ahead if ahead else room.workers) for room in self._rooms]
 
     def open_pipelines(self) -> Sequence[str] | None:
-        """The pipelines that have room; None: all."""
-        rooms = [room for room, left in zip(self._rooms, self.left, strict=True) if left]
+        """The pipelines of rooms with idle workers; None: all."""
+        rooms = [room for room, workers in zip(self._rooms, self.by_room, strict=True) if workers]
         return Requested(rooms).pipelines
 
     def at_once(self) -> int:
         """How many documents may be chosen before a room may be full."""
-        filled = [left for left in self.left if left]
-        return len(filled[0]) if len(filled) == 1 else min(len(filled), 1)
+        idle = [workers for workers in self.by_room if workers]
+        return len(idle[0]) if len(idle) == 1 else min(len(idle), 1)
 
     def take(self, pipeline: str) -> str | None:
-        """The next worker with room for a document of this pipeline."""
-        for room, left in zip(self._rooms, self.left, strict=True):
-            if left and room.takes(pipeline):
-                return left.popleft()
+        """The next idle worker for a document of this pipeline; None: there is none."""
+        for room, workers in zip(self._rooms, self.by_room, strict=True):
+            if workers and room.takes(pipeline):
+                return workers.popleft()
         return None
 
 
-class _Taken(NamedTuple):
+class _Assignment(NamedTuple):
     """A document that was chosen, and the worker that gets it."""
 
     start: Start
@@ -96,9 +94,9 @@ class _Taken(NamedTuple):
 
 
 class Extent(NamedTuple):
-    """From how many customers a claim took documents, and how many from one at most.
+    """From how many customers a claim took documents, and the most documents of one of them.
 
-    The next claim loads about as much at once; what is missing is loaded when it is needed.
+    The next claim loads about as much at once, and the rest when it is needed.
     """
 
     customers: int = 1
@@ -106,9 +104,9 @@ class Extent(NamedTuple):
 
 
 class ClaimResult(NamedTuple):
-    """What a claim came to. `is_partial`: more may be claimed at once.
+    """The result of a claim. `is_partial`: more may be claimed at once.
 
-    `opens_in`: after so many seconds a quota that holds documents back lets one start.
+    `opens_in`: the seconds until a quota that holds documents back lets one start.
     """
 
     claims: list[Claim]
@@ -120,18 +118,18 @@ class ClaimResult(NamedTuple):
 def claim_documents(
     tx: Transaction, requested: Requested, width: int, extent: Extent, asked_at: float
 ) -> Callable[[], ClaimResult]:
-    """Fold what happened, choose the next documents and write the difference.
+    """Fold the events, choose the next documents and write the changes.
 
-    `width` entries are loaded. `extent` is that of the claim before. Leases that ended before the
-    claim was asked for are rescued first. What it came to is asked for after the commit: on a
-    server, what is written and what workers are told of it take one round trip.
+    `width` entries are loaded. `extent` is that of the previous claim. Leases that ended before
+    `asked_at` are rescued first. Call the returned function after the commit: on a server, the
+    writes and the rows that it reads then share one round trip.
     """
     loaded = LoadedQueue(tx.connection, tx.rules, EVENTS_AT_ONCE)
-    look = _FirstLook(tx, loaded, requested, max(width, LEAST_WIDTH), extent)
+    first_reads = _FirstReads(tx, loaded, requested, max(width, LEAST_WIDTH), extent)
     loaded.read()
     expired_at = min(tx.now, asked_at)
-    due = look.load(expired_at)
-    if look.has_expired_leases and rescue_expired(tx, expired_at):
+    due = first_reads.load(expired_at)
+    if first_reads.has_expired_leases and rescue_expired(tx, expired_at):
         tx.write()
         return lambda: ClaimResult([], is_partial=True, extent=extent)
     loaded.fold()
@@ -141,24 +139,24 @@ def claim_documents(
         _save(loaded, tx, [])
         return lambda: ClaimResult([], is_partial=True, extent=extent)
     _report_broken_bound(loaded, tx)
-    taken = _choose(loaded, tx, requested, extent)
+    assignments = _choose(loaded, tx, requested, extent)
     is_partial = bool(loaded.queue.needs_entries)
     opens_in = loaded.queue.opens_at(tx.now, requested.pipelines) - tx.now
-    if not (taken or loaded.event_ids or due):
+    if not (assignments or loaded.event_ids or due):
         return lambda: ClaimResult([], is_partial, extent, opens_in)
-    claims = _started(loaded, tx, taken)
-    customers = Counter(each.start.customer for each in taken)
-    is_partial = is_partial and len(taken) < requested.number
+    read_claims = _write_starts(loaded, tx, assignments)
+    customers = Counter(assignment.start.customer for assignment in assignments)
+    is_partial = is_partial and len(assignments) < requested.number
     if customers:
         extent = Extent(len(customers), max(customers.values()))
-    return lambda: ClaimResult(claims(), is_partial, extent, opens_in)
+    return lambda: ClaimResult(read_claims(), is_partial, extent, opens_in)
 
 
-class _FirstLook:
-    """What every claim reads, in two round trips to a server.
+class _FirstReads:
+    """The reads of every claim, in two round trips to a server.
 
-    The first has what does not depend on the time, which comes with it: the state, the events and
-    the best entries. The second has the members of those, what depends on the time, and the
+    The first one returns the time and what does not depend on it: the state, the events and the
+    best entries. The second one returns the members of those, what depends on the time, and the
     documents that are likely to be chosen.
     """
 
@@ -181,27 +179,27 @@ class _FirstLook:
         self.has_expired_leases = False
 
     def _likely_pipeline(self) -> str | None:
-        """The one that is read before it is known which pipelines have documents."""
+        """The pipeline to read before it is known which pipelines have documents."""
         if self._pipelines is None or DEFAULT_PIPELINE in self._pipelines:
             return DEFAULT_PIPELINE
         return next(iter(self._pipelines), None)
 
     def load(self, expired_at: float) -> list[tuple[Any, ...]]:
-        """Load the members that events concern, those with the best places, and the most overdue.
+        """Load the members of events, those with the best places, and the most overdue ones.
 
-        Return the documents whose time has come.
+        Return the documents that are due.
         """
-        loaded, ask = self._loaded, self._tx.connection.execute
-        expired = ask(sql("has_expired"), (expired_at,))
-        due = ask(sql("due_documents"), (self._tx.now,))
-        wanted = loaded.touched()
+        loaded, run = self._loaded, self._tx.connection.execute
+        expired = run(sql("has_expired"), (expired_at,))
+        due = run(sql("due_documents"), (self._tx.now,))
+        members = loaded.touched()
         if self._first is None or loaded.has_more_events:
-            loaded.load_members(wanted)
+            loaded.load_members(members)
         else:
-            wanted |= self._load_best(self._first, wanted)
+            members |= self._load_best(self._first, members)
         self.has_expired_leases = bool(expired.get)
         due_documents = due.fetchall()
-        loaded.load_members(wanted | {row[0] for row in due_documents})
+        loaded.load_members(members | {row[0] for row in due_documents})
         return due_documents
 
     def _load_best(self, pipeline: str, touched: set[int]) -> set[int]:
@@ -228,7 +226,7 @@ class _FirstLook:
         return 0.0 if lane is None else self._tx.now - lane.after
 
     def _other_pipelines(self) -> list[str]:
-        """Those that may start something; one without a token cannot, whatever has happened."""
+        """The pipelines that may start documents; one without a token cannot."""
         return [
             name
             for name, quota in self._loaded.queue.state.quotas.items()
@@ -239,7 +237,7 @@ class _FirstLook:
 
 
 def _queue_due(loaded: LoadedQueue, tx: Transaction, due: Sequence[tuple[Any, ...]]) -> None:
-    """Documents whose time has come wait from now on, with their old slot."""
+    """Move due documents into the queue, with their old slot."""
     if not due:
         return
     loaded.forget_asked_documents()
@@ -279,20 +277,20 @@ def _report_broken_bound(loaded: LoadedQueue, tx: Transaction) -> None:
 
 def _choose(
     loaded: LoadedQueue, tx: Transaction, requested: Requested, extent: Extent
-) -> list[_Taken]:
+) -> list[_Assignment]:
     """The next documents; a suspect is not prefetched, and ends the choice."""
-    queue, taken = loaded.queue, list[_Taken]()
-    at_once, ahead = _Takers(requested, ahead=False), _Takers(requested, ahead=True)
+    queue, assignments = loaded.queue, list[_Assignment]()
+    now, ahead = _IdleWorkers(requested, ahead=False), _IdleWorkers(requested, ahead=True)
     customers, depth = extent.customers + 1, extent.documents + 1
     while True:
         first = queue.first_entries(customers)
         queue.needs_documents.update(entry for entry in first if not entry.is_loaded)
         loaded.load_unknown(depth)
-        taken += _take(loaded, tx, at_once)
+        assignments += _assign(loaded, tx, now)
         if not queue.needs_documents:
-            taken += _take(loaded, tx, ahead, _not_suspect(loaded))
+            assignments += _assign(loaded, tx, ahead, _not_suspect(loaded))
         if not queue.needs_documents:
-            return taken
+            return assignments
         if any(entry.is_loaded for entry in queue.needs_documents):
             most = requested.number + 2  # more only where displaced documents have the best slots
             depth = min(4 * depth, most) if depth < most else 4 * depth
@@ -300,19 +298,19 @@ def _choose(
             customers = min(4 * customers, requested.number + 1)
 
 
-def _take(
-    loaded: LoadedQueue, tx: Transaction, takers: _Takers, may_start: MayStart | None = None
-) -> list[_Taken]:
-    """Documents for these workers; several rooms are filled one document at a time."""
-    taken: list[_Taken] = []
-    while number := takers.at_once():
-        starts = loaded.queue.choose(number, tx.now, takers.open_pipelines(), may_start)
+def _assign(
+    loaded: LoadedQueue, tx: Transaction, idle: _IdleWorkers, may_start: MayStart | None = None
+) -> list[_Assignment]:
+    """Documents for idle workers; several rooms are filled one document at a time."""
+    assignments: list[_Assignment] = []
+    while number := idle.at_once():
+        starts = loaded.queue.choose(number, tx.now, idle.open_pipelines(), may_start)
         for start in starts:
-            worker = takers.take(start.document.pipeline) or ""
-            taken.append(_Taken(start, worker, takers.is_ahead))
+            worker = idle.take(start.document.pipeline) or ""
+            assignments.append(_Assignment(start, worker, idle.is_ahead))
         if len(starts) < number:
             break
-    return taken
+    return assignments
 
 
 def _not_suspect(loaded: LoadedQueue) -> MayStart:
@@ -323,22 +321,22 @@ def _not_suspect(loaded: LoadedQueue) -> MayStart:
     return may_start
 
 
-def _started(
-    loaded: LoadedQueue, tx: Transaction, taken: Sequence[_Taken]
+def _write_starts(
+    loaded: LoadedQueue, tx: Transaction, assignments: Sequence[_Assignment]
 ) -> Callable[[], list[Claim]]:
-    """Move the rows from `waiting` to `running`, save the queue; the claims that workers get.
+    """Move the rows from `waiting` to `running` and save the queue; return how to read the claims.
 
-    Everything is asked for before any of it is awaited.
+    All statements are sent before any result is read.
     """
-    numbers = [each.start.document.number for each in taken]
+    numbers = [assignment.start.document.number for assignment in assignments]
     described: Iterable[tuple[Any, ...]] = ()
-    if taken:
+    if assignments:
         described = tx.connection.execute(sql("claimed_documents"), (tx.connection.array(numbers),))
     keys = [loaded.rows[number][:5] for number in numbers]
     tx.connection.executemany(sql("delete_waiting"), keys)
     leases: dict[str, int] = {}
     running = []
-    for start, worker, is_ready in taken:
+    for start, worker, is_ready in assignments:
         if worker not in leases:
             leases[worker] = secrets.randbits(_LEASE_BITS)
         running.append(_running_row(loaded, tx, start, leases[worker], worker, is_ready=is_ready))
@@ -346,19 +344,19 @@ def _started(
     until = tx.now + tx.rules.lease
     rows = [(lease, worker, until) for worker, lease in sorted(leases.items())]
     tx.connection.executemany(sql("add_lease"), rows)
-    _save(loaded, tx, [each.start for each in taken])
+    _save(loaded, tx, [assignment.start for assignment in assignments])
 
-    def claims() -> list[Claim]:
+    def read_claims() -> list[Claim]:
         details = {row[0]: row for row in described}
         return [
             _claim(tx, details[number], loaded.rows[number], worker, leases[worker])
-            for number, (_, worker, _) in zip(numbers, taken, strict=True)
+            for number, (_, worker, _) in zip(numbers, assignments, strict=True)
         ]
 
     if tx.connection.is_remote:
-        return claims
-    at_once = claims()  # SQLite reads rows when they are asked for, which must be before the commit
-    return lambda: at_once
+        return read_claims
+    claims = read_claims()  # SQLite reads rows lazily, which must be before the commit
+    return lambda: claims
 
 
 def _running_row(
@@ -371,7 +369,7 @@ def _running_row(
     if start.through_lane:
         data["lane"] = True
     tx.add_event(EventKind.CLAIMED, start.customer, row[4], **data)
-    # The slot that it uses up is the one it has after a swap, which may be of this claim.
+    # It uses up the slot that it has after a swap, which may be a swap of this claim.
     slot, is_displaced = start.document.slot, int(start.document.is_displaced)
     others = (*row[4:_DISPLACED], is_displaced, *row[_DISPLACED + 1 : _ATTEMPTS])
     used = (*row[:2], *slot, *others, attempts, *row[_SUSPECT:])
@@ -406,7 +404,7 @@ def _claim(
 
 
 def _described(detail: tuple[Any, ...]) -> dict[str, Any]:
-    """What a claim says of its document, from a row of `claimed_documents`."""
+    """The fields of a claim that describe its document, from a row of `claimed_documents`."""
     number, id_, customer, name, size, sha256, depth, password, *own, content = detail
     metadata, has_result, interim = own
     return {
@@ -426,7 +424,7 @@ def _described(detail: tuple[Any, ...]) -> dict[str, Any]:
 
 
 def held_claim(connection: Connection, id_: str, fence: int) -> Claim | None:
-    """A claim under way, for a worker that has kept only its name; None: it is held no more."""
+    """The current claim of a document, for a worker that knows only its fence; None: it ended."""
     row = connection.execute(sql("held_claim"), (id_, fence)).fetchone()
     if row is None:
         return None
@@ -454,24 +452,23 @@ def _save(loaded: LoadedQueue, tx: Transaction, starts: Sequence[Start]) -> None
 # --- leases ---
 
 
-def renew(tx: Transaction, held: Sequence[Claim]) -> list[Claim]:
-    """Renew the leases; the claims that are held no more."""
-    leases = sorted({claim.fence for claim in held})
+def renew(tx: Transaction, claims: Sequence[Claim]) -> list[Claim]:
+    """Renew the leases; return the claims that are lost."""
+    leases = sorted({claim.fence for claim in claims})
     values = (tx.now + tx.rules.lease, tx.connection.array(leases))
     tx.connection.execute(sql("renew_leases"), values)
-    return lost(tx.connection, held)
+    return lost(tx.connection, claims)
 
 
-def lost(connection: Connection, held: Sequence[Claim]) -> list[Claim]:
-    """The claims that are held no more: cancelled, or rescued from this worker."""
-    numbers = connection.array(sorted({claim.number for claim in held}))
+def lost(connection: Connection, claims: Sequence[Claim]) -> list[Claim]:
+    """The claims that ended without this worker: cancelled, or rescued from it."""
+    numbers = connection.array(sorted({claim.number for claim in claims}))
     running = set(connection.execute(sql("held_claims"), (numbers,)).fetchall())
-    return [claim for claim in held if (claim.number, claim.fence) not in running]
+    return [claim for claim in claims if (claim.number, claim.fence) not in running]
 
 
-def progress(tx: Transaction, steps: Iterable[Progress]) -> None:
-    """Record how far claims are, but those that are no longer the newest of their document."""
-    steps = list(steps)
+def progress(tx: Transaction, steps: Sequence[Progress]) -> None:
+    """Record the progress of claims, except for stale ones."""
     stale = set(lost(tx.connection, [step.claim for step in steps]))
     owners = _customers_of(tx, [step.claim for step in steps])
     for claim, done, pages in steps:
@@ -486,7 +483,7 @@ def _customers_of(tx: Transaction, claims: Iterable[Claim]) -> dict[str, int]:
 
 
 def attend(tx: Transaction, engine: str, workers: int, pipelines: Sequence[str]) -> None:
-    """Count an engine's workers among those alive, for as long as a lease."""
+    """Record an engine's workers as alive for the duration of a lease."""
     until = tx.now + tx.rules.lease
     tx.connection.execute(sql("attend"), (engine, workers, until, json.dumps(list(pipelines))))
 

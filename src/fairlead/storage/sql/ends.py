@@ -1,4 +1,4 @@
-"""Ends of claims: results, failures, attempts that broke, and documents whose worker is gone."""
+"""Ends of claims: results, failures, broken attempts, and documents of lost workers."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from fairlead.policy.attachments import Family
 from fairlead.policy.costs import CostBucket, cost_bucket
 from fairlead.policy.queue_events import Arrived, ChargeValues, Ended, Learned
 from fairlead.storage.sql import rows
-from fairlead.storage.sql.accept import Batch, Origin, lock_customers
+from fairlead.storage.sql.accept import Origin, SubmissionWriter, lock_customers
 from fairlead.storage.sql.batches import settle_batches
 from fairlead.storage.sql.queries import sql
 from fairlead.storage.sql.transaction import Transaction
 
 MOST_PAGES = 1_000_000
-"""Of one document, in the usage of its customer."""
+"""The most pages of one document in the usage of its customer."""
 
 
 class Running(NamedTuple):
@@ -65,7 +65,7 @@ class Running(NamedTuple):
     inner_tag: int | None
 
     def waiting(self, **changes: Any) -> tuple[Any, ...]:
-        """The row of `waiting`, or of `delayed` behind its due time, to which it returns."""
+        """Its row of `waiting`, or of `delayed` after the due time."""
         return self._replace(**changes)[:14]
 
     def ended(self, now: float, seconds: float | None, *, is_delayed: bool = False) -> Ended:
@@ -80,7 +80,7 @@ class Running(NamedTuple):
 
 
 class _Details(NamedTuple):
-    """What the end of a document needs of its permanent record."""
+    """The columns of a document that its end needs."""
 
     seq: int
     shape: str
@@ -94,17 +94,17 @@ class _Details(NamedTuple):
 
 
 def settle_all(tx: Transaction, outcomes: Sequence[tuple[Claim, Outcome]]) -> list[Saved]:
-    """Save outcomes, but of claims that are no longer the newest of their document."""
+    """Save the outcomes of claims that are the newest of their document; others are stale."""
     parts = _Parts(tx, outcomes)
     keys = [(claim.number, claim.fence) for claim, _ in outcomes]
     taken = tx.connection.query_many(sql("take_running"), list(dict.fromkeys(keys)))
     values = (tx.connection.array(sorted({document for document, _ in keys})),)
-    found = tx.connection.execute(sql("ending_documents"), values)
-    held = {(row[4], row[14]): Running(*row) for row in taken}
-    details = {row[0]: _Details(*row) for row in found}
+    ending = tx.connection.execute(sql("ending_documents"), values)
+    running_by_key = {(row[4], row[14]): Running(*row) for row in taken}
+    details = {row[0]: _Details(*row) for row in ending}
     writer, saved = _EndWriter(tx), []
     for key, (_, outcome) in zip(keys, outcomes, strict=True):
-        running = held.pop(key, None)
+        running = running_by_key.pop(key, None)
         if running is None:
             saved.append(Saved.STALE)
             continue
@@ -112,7 +112,7 @@ def settle_all(tx: Transaction, outcomes: Sequence[tuple[Claim, Outcome]]) -> li
         detail = details[running.document]
         match outcome:
             case Done():
-                writer.finish(running, detail, parts.taken_of(running, detail, outcome))
+                writer.finish(running, detail, parts.choose(running, detail, outcome))
                 parts.accept(running, detail)
             case Failed():
                 writer.fail(running, outcome, detail)
@@ -128,15 +128,15 @@ def settle_all(tx: Transaction, outcomes: Sequence[tuple[Claim, Outcome]]) -> li
     return saved
 
 
-def release(tx: Transaction, held: Sequence[Claim]) -> list[Saved]:
-    """Give back claims on which nothing was decided; the attempts do not count."""
-    keys = [(claim.number, claim.fence) for claim in held]
+def release(tx: Transaction, claims: Sequence[Claim]) -> list[Saved]:
+    """Give back claims without an outcome; the attempts do not count."""
+    keys = [(claim.number, claim.fence) for claim in claims]
     released = _release(tx, keys)
     return [Saved.SAVED if key in released else Saved.STALE for key in keys]
 
 
 def release_from(tx: Transaction, workers: Sequence[str]) -> int:
-    """Give back all that these workers hold; return how many documents that were."""
+    """Give back all claims of these workers; return how many."""
     values = (tx.connection.array(workers),)
     return len(_release(tx, tx.connection.execute(sql("claims_of_workers"), values).fetchall()))
 
@@ -153,7 +153,7 @@ def _release(tx: Transaction, keys: Sequence[tuple[Any, ...]]) -> set[tuple[int,
 
 
 def rescue_expired(tx: Transaction, expired_at: float) -> int:
-    """Requeue what the leases that had ended at a time held."""
+    """Requeue the documents of leases that ended by this time; return how many."""
     leases = tx.connection.execute(sql("take_expired_leases"), (expired_at,)).fetchall()
     return _rescue(tx, [row[0] for row in leases])
 
@@ -164,10 +164,10 @@ def rescue_from(tx: Transaction, worker: str) -> int:
 
 
 def _rescue(tx: Transaction, leases: Sequence[int]) -> int:
-    """Put documents whose worker is gone back into the queue; fail those that had every try.
+    """Requeue the documents of lost workers; fail those without attempts left.
 
-    An attempt at one that lay ready does not count. As a suspect it lies ready no more: so this
-    happens to a document once.
+    The attempt at a prefetched document does not count, because it may not have begun. The document
+    becomes a suspect, which is never prefetched, so this happens only once per document.
     """
     if not leases:
         return 0
@@ -181,7 +181,8 @@ def _rescue(tx: Transaction, leases: Sequence[int]) -> int:
         if not running.ready and tx.rules.retry.delay(lost) is None:
             detail = f"its worker died {lost} times while processing it"
             writer.fail(running, Failed(WORKER_LOST, detail), None, lost=True)
-            writer.batches.add(_batch_of(tx, running.document))
+            batch = tx.connection.execute(sql("batch_of_document"), (running.document,)).get
+            writer.batches.add(batch)
         else:
             writer.requeue(running, attempts=running.attempts - running.ready, suspect=1)
             data = {"worker": running.worker} | ({"ready": True} if running.ready else {})
@@ -191,26 +192,21 @@ def _rescue(tx: Transaction, leases: Sequence[int]) -> int:
     return len(taken)
 
 
-def _batch_of(tx: Transaction, document: int) -> str | None:
-    batch: str | None = tx.connection.execute(sql("batch_of_document"), (document,)).get
-    return batch
-
-
 def _settled_claims(tx: Transaction, documents: Sequence[int]) -> Counter[int]:
-    """How many claims of each document ended by a step's decision: they do not count as lost."""
+    """The number of claims of each document that a step's decision ended: they are not lost."""
     values = (tx.connection.array(sorted(documents)),)
     return Counter(dict(tx.connection.execute(sql("settled_claims"), values).fetchall()))
 
 
-def cancelled(tx: Transaction, running: Running) -> None:
+def settle_cancelled(tx: Transaction, running: Running) -> None:
     """Settle a claim whose document was cancelled while it was processed."""
     used = max(0.0, tx.now - running.started_at)
     tx.count_usage(running.customer, seconds=used)
     tx.add_queue_event(running.ended(tx.now, used))
 
 
-def keep_interim(tx: Transaction, kept: Sequence[tuple[Claim, Interim]]) -> list[Saved]:
-    """Keep what steps found so far, but of claims that are no longer the newest."""
+def keep_interim(tx: Transaction, interims: Sequence[tuple[Claim, Interim]]) -> list[Saved]:
+    """Store interim results of steps, except for stale claims."""
     return [
         Saved.STALE
         if tx.connection.execute(
@@ -218,7 +214,7 @@ def keep_interim(tx: Transaction, kept: Sequence[tuple[Claim, Interim]]) -> list
         ).get
         is None
         else Saved.SAVED
-        for claim, interim in kept
+        for claim, interim in interims
     ]
 
 
@@ -233,7 +229,7 @@ class _EndWriter:
     def __init__(self, tx: Transaction) -> None:
         self._tx = tx
         self.batches: set[str | None] = set()
-        """Those of documents that have ended."""
+        """The batches of documents that have ended."""
         self._done: list[tuple[Any, ...]] = []
         self._failed: list[tuple[Any, ...]] = []
         self._retry_slots: list[tuple[Any, ...]] = []
@@ -271,7 +267,7 @@ class _EndWriter:
 
     def finish(self, running: Running, detail: _Details, done: Done) -> None:
         tx, number = self._tx, running.document
-        facts = rows.data_text(dict(done.facts)) or "{}"  # it tells that there is a result
+        facts = rows.data_text(dict(done.facts)) or "{}"  # not NULL: there is a result
         if detail.has_result:
             self._replaced.append(number)
         self._keep_swapped_slot(running)
@@ -284,28 +280,28 @@ class _EndWriter:
         if done.markdown_sha256 is not None or short[1] is not None:
             markdown = (done.markdown_key, done.markdown_sha256, short[1])
             self._texts.append((number, "markdown", *markdown))
-        pages = {name: _amount(done.facts.get(name)) for name in ("pages", "ocr_pages")}
+        pages = {name: _page_count(done.facts.get(name)) for name in ("pages", "ocr_pages")}
         tx.count_usage(running.customer, **pages, seconds=done.seconds or 0.0)
-        found = [("file", file) for file in done.files]
-        found += [] if done.data is None else [("data", done.data)]
+        files = [("file", file) for file in done.files]
+        files += [] if done.data is None else [("data", done.data)]
         self._results += [
             (
                 number,
                 role,
-                each.name,
-                each.media_type,
-                each.size,
-                each.key,
-                each.sha256,
-                each.content,
+                file.name,
+                file.media_type,
+                file.size,
+                file.key,
+                file.sha256,
+                file.content,
             )
-            for role, each in found
+            for role, file in files
         ]
         self._end(running, "done", done.seconds, detail, done.work)
         tx.add_event(EventKind.DONE, running.customer, number, seconds=done.seconds)
 
     def _keep_swapped_slot(self, running: Running) -> None:
-        """Note the slot that it used up for a retry, unless that is its own."""
+        """Store the slot that it used up, for a retry, unless that is its own slot."""
         slot = (running.slot, running.slot_seq)
         own = self._tx.slot(running.priority, running.document, urgent=bool(running.urgent))
         if slot != own or running.displaced:
@@ -325,7 +321,7 @@ class _EndWriter:
         self._retry_slots.append((number, running.customer, *slot))
         tx.count_usage(running.customer, seconds=seconds or 0.0, failures=1)
         self._end(running, "failed", 0.0 if lost else seconds, detail)
-        data: dict[str, Any] = {"error": code, "seconds": seconds} | _named(failed.step)
+        data: dict[str, Any] = {"error": code, "seconds": seconds} | _step_data(failed.step)
         tx.add_event(EventKind.FAILED, running.customer, number, **data)
 
     def requeue_or_fail(self, running: Running, broken: Broken, detail: _Details) -> None:
@@ -340,11 +336,11 @@ class _EndWriter:
         self._delayed.append((tx.now + delay, *row))
         tx.add_queue_event(running.ended(tx.now, seconds, is_delayed=True))
         self._count(running, "waiting")
-        data = {"error": code, "delay": delay} | _named(step)
+        data = {"error": code, "delay": delay} | _step_data(step)
         tx.add_event(EventKind.REQUEUED, running.customer, running.document, **data)
 
     def delay(self, running: Running, delayed: Delayed) -> None:
-        """A step is tried again later; what was found so far is kept."""
+        """Let a step run again later; interim results are kept."""
         tx, number = self._tx, running.document
         row = running.waiting(error=delayed.code, detail=delayed.detail)
         self._delayed.append((tx.now + delayed.delay, *row))
@@ -352,7 +348,7 @@ class _EndWriter:
         tx.add_queue_event(running.ended(tx.now, delayed.seconds, is_delayed=True))
         self._count(running, "waiting")
         data: dict[str, Any] = {"error": delayed.code or "retry-later", "delay": delayed.delay}
-        data |= _named(delayed.interim.step)
+        data |= _step_data(delayed.interim.step)
         tx.add_event(EventKind.REQUEUED, running.customer, number, **data)
 
     def move(self, running: Running, moved: Moved) -> None:
@@ -362,14 +358,11 @@ class _EndWriter:
         self._queues.append((queue, moved.interim.kind, number))
         tx.count_usage(running.customer, seconds=moved.seconds or 0.0)
         changes = {"attempts": running.attempts - 1, "error": None, "detail": None}
-        self._wait_again(running, moved.seconds, pipeline=queue, **changes)
+        self.requeue(running, moved.seconds, pipeline=queue, **changes)
         tx.add_event(EventKind.RELEASED, running.customer, number, fence=running.lease, queue=queue)
 
-    def requeue(self, running: Running, **changes: int) -> None:
-        """Put a document back into the queue, at its slot; the work done does not count."""
-        self._wait_again(running, 0.0, **changes)
-
-    def _wait_again(self, running: Running, seconds: float | None, **changes: Any) -> None:
+    def requeue(self, running: Running, seconds: float | None = 0.0, **changes: Any) -> None:
+        """Put a document back into the queue, at its slot; `seconds` is the work that counts."""
         waiting = running._replace(**changes)
         self._waiting.append(waiting.waiting())
         tx, slot = self._tx, (running.slot, running.slot_seq)
@@ -389,7 +382,7 @@ class _EndWriter:
         detail: _Details | None,
         work: float | None = None,
     ) -> None:
-        """Settle what was charged, and learn from what the work took over all claims."""
+        """Settle the charge of the start, and learn the cost from the work of all claims."""
         self._ended.append(running.document)
         self._tx.add_queue_event(running.ended(self._tx.now, seconds))
         self._count(running, state)
@@ -405,11 +398,11 @@ class _EndWriter:
         self._tx.count_state(state, running.priority, 1)
 
 
-def _named(step: str | None) -> dict[str, Any]:
+def _step_data(step: str | None) -> dict[str, Any]:
     return {} if step is None else {"step": step}
 
 
-def _amount(fact: object) -> int:
+def _page_count(fact: object) -> int:
     """A number among the facts, which come from an untrusted process."""
     if not isinstance(fact, int) or isinstance(fact, bool):
         return 0
@@ -417,7 +410,7 @@ def _amount(fact: object) -> int:
 
 
 class _Parts:
-    """The attachments of documents that are done. Their customers are locked before anything."""
+    """The attachments of finished documents. It locks their customers before any other row."""
 
     def __init__(self, tx: Transaction, outcomes: Iterable[tuple[Claim, Outcome]]) -> None:
         self._tx = tx
@@ -426,44 +419,44 @@ class _Parts:
         }
         self._customers: dict[int, rows.CustomerRow] = {}
         self._accepted: dict[int, Sequence[NewDocument]] = {}
-        self._batch: Batch | None = None
+        self._writer: SubmissionWriter | None = None
         if owners:
             find = tx.connection.execute
             ids = [find(sql("customer_id"), (name,)).get for name in sorted(owners)]
             self._customers = {row.id: row for row in lock_customers(tx, ids)}
 
-    def taken_of(self, running: Running, detail: _Details, done: Done) -> Done:
-        """The result with the parts that become documents; the facts say how many are left out."""
+    def choose(self, running: Running, detail: _Details, done: Done) -> Done:
+        """Choose the parts that become documents; return the result with the number left out."""
         if detail.has_result:
             done = done._replace(parts=self._new_parts(running, done))
         if not done.parts:
             return done
         root = running.document if detail.root is None else detail.root
-        if self._batch is not None:
-            self._batch.write()  # the family of a document may have grown in this transaction
+        if self._writer is not None:
+            self._writer.write()  # the family of a document may have grown in this transaction
         family = self._tx.connection.execute(sql("family_of"), (root,)).fetchone()
         assert family is not None  # noqa: S101 (an aggregate always has a row)
         sizes = [part.size for part in done.parts]
-        number = self._tx.rules.parts.taken(detail.depth, Family(*family), sizes)
+        number = self._tx.rules.parts.accepted(detail.depth, Family(*family), sizes)
         inherited = {
             "urgent": bool(running.urgent),
             "batch": detail.batch,
             "metadata": json.loads(detail.metadata) if detail.metadata else {},
         }
-        taken = [part._replace(**inherited) for part in done.parts[:number]]
-        self._accepted[running.document] = taken
+        accepted = [part._replace(**inherited) for part in done.parts[:number]]
+        self._accepted[running.document] = accepted
         left_out = len(done.parts) - number
         facts = dict(done.facts) | ({"parts_left_out": left_out} if left_out else {})
         return done._replace(facts=facts)
 
     def _new_parts(self, running: Running, done: Done) -> tuple[NewDocument, ...]:
-        """Those that did not become documents when it was done before."""
+        """The parts that did not become documents with an earlier result."""
         values = (running.document,)
-        known = Counter(self._tx.connection.execute(sql("parts_of_document"), values).fetchall())
+        earlier = Counter(self._tx.connection.execute(sql("parts_of_document"), values).fetchall())
         new = []
         for part in done.parts:
-            if known[part.name, part.sha256] > 0:
-                known[part.name, part.sha256] -= 1
+            if earlier[part.name, part.sha256] > 0:
+                earlier[part.name, part.sha256] -= 1
             else:
                 new.append(part)
         return tuple(new)
@@ -473,9 +466,9 @@ class _Parts:
         if parts:
             root = running.document if detail.root is None else detail.root
             origin = Origin(running.document, root, detail.depth + 1)
-            self._batch = self._batch or Batch(self._tx)
-            self._batch.accept_parts(self._customers[running.customer], parts, origin)
+            self._writer = self._writer or SubmissionWriter(self._tx)
+            self._writer.accept_parts(self._customers[running.customer], parts, origin)
 
     def write(self) -> None:
-        if self._batch is not None:
-            self._batch.write()
+        if self._writer is not None:
+            self._writer.write()

@@ -1,4 +1,4 @@
-"""Webhooks and their deliveries: who is told, what is due, and what came of it."""
+"""The outbox: webhooks, their due deliveries and the results of attempts."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Write(Protocol):
     def __call__(
         self, action: Callable[[Transaction], T], *, durable: bool = True, by: str | None = None
     ) -> T:
-        """Run the action; return when it is committed. `by` is who decided it."""
+        """Run the action; return when it is committed. `by` is the actor."""
         ...
 
 
@@ -55,7 +55,7 @@ class Outbox:
     # --- webhooks ---
 
     def add(self, new: WebhookRecord, *, by: str | None = None) -> Webhook:
-        """Keep a webhook; it is told of what happens from now on."""
+        """Add a webhook; it gets the events from now on."""
         self._write(lambda tx: _add(tx, new), by=by)
         return self.webhook(new.id)
 
@@ -79,24 +79,24 @@ class Outbox:
         enabled: bool | None = None,
         by: str | None = None,
     ) -> Webhook:
-        """Change a webhook; None: as it is. Enabling it forgets its failures."""
+        """Change a webhook; None: no change. Enabling it forgets its failures."""
         self._write(lambda tx: _set(tx, id_, url, kinds, enabled), by=by)
         return self.webhook(id_)
 
     def remove(self, id_: str, *, by: str | None = None) -> None:
-        """Forget a webhook and its deliveries; one that is not there stays so."""
+        """Delete a webhook and its deliveries; an unknown id is ignored."""
         self._write(lambda tx: _remove(tx, id_), by=by)
 
     # --- deliveries ---
 
     def test(self, id_: str) -> Delivery:
-        """Make a delivery that tells of nothing, due now."""
+        """Add a test delivery, due now."""
         return self.delivery(self._write(lambda tx: _test(tx, id_)))
 
     def resend(self, id_: str) -> Delivery:
-        """Make a delivery due now, with all its attempts and under its old id.
+        """Make a delivery due now, under its old id and with all attempts again.
 
-        Not where its webhook is disabled: it would wait without a word.
+        A disabled webhook raises InvalidWebhook: the delivery would never be sent.
         """
         self._write(lambda tx: _resend(tx, id_))
         return self.delivery(id_)
@@ -112,34 +112,34 @@ class Outbox:
         number = _AFTER_ALL if before is None else _number_in(before)
         query = DELIVERY.select + " WHERE webhook = ? AND seq < ? ORDER BY seq DESC LIMIT ?"
         with self._reading() as connection:
-            found = connection.execute(query, (webhook, number, limit))
-            return [DELIVERY.read(row) for row in found]
+            selected = connection.execute(query, (webhook, number, limit))
+            return [DELIVERY.read(row) for row in selected]
 
     # --- sending ---
 
     def next_at(self) -> float | None:
-        """When the next attempt is due, or the claim of one ends; None: nothing is to be sent."""
+        """When the next attempt is due or the next lease ends; None: there are no deliveries."""
         with self._reading() as connection:
-            found: float | None = connection.execute(sql("next_delivery_at")).get
-            return found
+            due_at: float | None = connection.execute(sql("next_delivery_at")).get
+            return due_at
 
     def claim(
         self, *, webhooks: Collection[str] = (), customers: Collection[str] = ()
     ) -> Sending | None:
-        """The next attempt that is due, but for those of these webhooks and customers.
+        """Claim the next attempt that is due, except for these webhooks and customers.
 
-        It is held for as long as any attempt may take; of one that nobody settled, another
-        attempt comes after that. So a crash repeats a delivery and never loses it.
+        The lease is longer than any attempt. A delivery that is not settled is due again after it,
+        so a crash repeats a delivery and never loses it.
         """
         busy = (list(webhooks), list(customers))
         return self._write(lambda tx: _claim(tx, *busy), durable=False)
 
-    def settle(self, sending: Sending, answer: WebhookResponse, *, jitter: float) -> Saved:
-        """Save what an attempt came to; an old one changes nothing. `jitter`: by lot, 0 to 1."""
-        return self._write(lambda tx: _settle(tx, sending, answer, jitter))
+    def settle(self, sending: Sending, response: WebhookResponse, *, jitter: float) -> Saved:
+        """Save the result of an attempt; an old one changes nothing. `jitter`: random, 0 to 1."""
+        return self._write(lambda tx: _settle(tx, sending, response, jitter))
 
     def forget(self, before: float) -> int:
-        """Remove some of the deliveries settled before a moment; return how many."""
+        """Delete some of the deliveries settled before a time; return how many."""
         values = (before, _FORGET_AT_ONCE)
 
         def forget(tx: Transaction) -> int:
@@ -171,18 +171,18 @@ def _set(
     id_: str,
     url: str | None,
     kinds: tuple[str, ...] | None,
-    enabled: bool | None,  # noqa: FBT001 (handed on by name)
+    enabled: bool | None,  # noqa: FBT001 (a keyword of `set`)
 ) -> None:
-    known = _webhook(tx.connection, id_)
-    asked = known.kinds if kinds is None else kinds
-    values = (known.url if url is None else url, json.dumps(asked), id_)
-    tx.connection.execute(sql("set_webhook"), values)
-    if enabled is not None and enabled != known.enabled:
-        because = None if enabled else "by hand"
-        tx.connection.execute(sql("enable_webhook"), (int(enabled), because, id_))
-    customer = _owner(tx, known.customer)
-    is_on = known.enabled if enabled is None else enabled
-    tx.add_event(EventKind.WEBHOOK_SET, customer, webhook=id_, enabled=is_on)
+    before = _webhook(tx.connection, id_)
+    url = before.url if url is None else url
+    kinds = before.kinds if kinds is None else kinds
+    is_enabled = before.enabled if enabled is None else enabled
+    tx.connection.execute(sql("set_webhook"), (url, json.dumps(kinds), id_))
+    if is_enabled != before.enabled:
+        because = None if is_enabled else "by hand"
+        tx.connection.execute(sql("enable_webhook"), (int(is_enabled), because, id_))
+    customer = _owner(tx, before.customer)
+    tx.add_event(EventKind.WEBHOOK_SET, customer, webhook=id_, enabled=is_enabled)
 
 
 def _remove(tx: Transaction, id_: str) -> None:
@@ -203,10 +203,10 @@ def _check_enabled(connection: Connection, id_: str) -> None:
 
 
 def _resend(tx: Transaction, id_: str) -> None:
-    found = _delivery(tx.connection, id_)
-    _check_enabled(tx.connection, found.webhook)
+    delivery = _delivery(tx.connection, id_)
+    _check_enabled(tx.connection, delivery.webhook)
     tx.connection.execute(sql("resend_delivery"), (tx.now, _number_in(id_)))
-    refresh_webhook(tx.connection, found.webhook)
+    refresh_webhook(tx.connection, delivery.webhook)
 
 
 def _claim(tx: Transaction, webhooks: list[str], customers: list[str]) -> Sending | None:
@@ -216,7 +216,7 @@ def _claim(tx: Transaction, webhooks: list[str], customers: list[str]) -> Sendin
         return None
     lock_webhook(tx.connection, webhook)
     number: int | None = tx.connection.execute(sql("first_delivery_due"), (webhook, tx.now)).get
-    if number is not None:  # else another process was quicker
+    if number is not None:  # else another process claimed it first
         tx.connection.execute(sql("claim_delivery"), (tx.now + LEASE, number))
     refresh_webhook(tx.connection, webhook)
     if number is None:
@@ -226,25 +226,26 @@ def _claim(tx: Transaction, webhooks: list[str], customers: list[str]) -> Sendin
     return Sending(*row)
 
 
-def _settle(tx: Transaction, sending: Sending, answer: WebhookResponse, jitter: float) -> Saved:
-    held = (_number_in(sending.id), sending.fence)
-    row = tx.connection.execute(sql("held_delivery"), held).fetchone()
+def _settle(tx: Transaction, sending: Sending, response: WebhookResponse, jitter: float) -> Saved:
+    number = _number_in(sending.id)
+    row = tx.connection.execute(sql("held_delivery"), (number, sending.fence)).fetchone()
     if row is None:
         return Saved.STALE
     attempts, body = row
-    # An answer to what a deleted document's delivery tells no more may repeat it.
-    text = answer.text[:MOST_CHARACTERS] if body == sending.body else None
-    delay = None if answer.is_good or answer.is_gone else next_delay(attempts, jitter)
+    # If the document was deleted meanwhile, the response may repeat its contents.
+    text = response.text[:MOST_CHARACTERS] if body == sending.body else None
+    delay = None if response.is_good or response.is_gone else next_delay(attempts, jitter)
     due_at = None if delay is None else tx.now + delay
-    said = (answer.code, text, answer.error)
-    values = (due_at, int(answer.is_good), tx.now, *said, held[0])
+    is_good = int(response.is_good)
+    values = (due_at, is_good, tx.now, response.code, text, response.error, number)
     tx.connection.execute(sql("settle_delivery"), values)
-    failing = (sending.webhook, int(answer.is_good), tx.now)
-    since: float | None = tx.connection.execute(sql("note_answer"), failing).get
+    failing_since: float | None = tx.connection.execute(
+        sql("note_answer"), (sending.webhook, is_good, tx.now)
+    ).get
     refresh_webhook(tx.connection, sending.webhook)
-    if answer.is_gone:
+    if response.is_gone:
         _disable(tx, sending, "the receiver answered 410 Gone")
-    elif delay is None and is_given_up(since, now=tx.now):
+    elif delay is None and is_given_up(failing_since, now=tx.now):
         _disable(tx, sending, "all attempts of more than a day have failed")
     return Saved.SAVED
 
@@ -257,7 +258,7 @@ def _disable(tx: Transaction, sending: Sending, because: str) -> None:
 
 
 def _owner(tx: Transaction, customer: str | None) -> int:
-    """The number of a webhook's customer, for an event; NOBODY's where it is of all."""
+    """The number of a webhook's customer, for an event; NOBODY for a webhook of all customers."""
     return find_customer(tx, customer) if customer else NOBODY
 
 
@@ -279,6 +280,6 @@ def _delivery(connection: Connection, id_: str) -> Delivery:
 
 
 def _number_in(id_: str) -> int:
-    """The number of a delivery in its id; 0, which none has, where it is no such id."""
+    """The number of a delivery in its id; 0, which no delivery has, if the id is invalid."""
     number = id_.rpartition("_")[2]
     return int(number) if number.isascii() and number.isdigit() and len(number) < 19 else 0

@@ -1,4 +1,4 @@
-"""Figures of pipelines: what waits, runs, ended lately and failed, and the use of quotas."""
+"""Figures of pipelines: waiting, running, ended and failed documents, and the use of quotas."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ _NO_EVENTS = 0
 
 
 def pipelines(connection: Connection, rules: Rules, now: float) -> dict[str, PipelineCounts]:
-    """By name. Only the latest events are looked at, so a busy installation counts minutes."""
+    """Figures by name. Only the latest events are read, so a busy installation counts minutes."""
     counts: dict[str, PipelineCounts] = {}
     quotas = LoadedQueue(connection, rules, _NO_EVENTS).read().queue.state.quotas
     for name, quota in quotas.items():
         counts[name] = _with_quota(quota, now)
     for name, waiting, processing in connection.execute(sql("pending_of_pipelines")):
-        known = counts.get(name, PipelineCounts())
-        counts[name] = known._replace(waiting=int(waiting), processing=int(processing))
+        before = counts.get(name, PipelineCounts())
+        counts[name] = before._replace(waiting=int(waiting), processing=int(processing))
     for name, code, number, first in connection.execute(sql("ended_lately"), (now - LATELY,)):
-        known = counts.get(name, PipelineCounts())
-        failures = known.failures if code is None else {**known.failures, code: number}
-        since = first if known.since is None else min(first, known.since)
-        counts[name] = known._replace(ended=known.ended + number, since=since, failures=failures)
+        before = counts.get(name, PipelineCounts())
+        failures = before.failures if code is None else {**before.failures, code: number}
+        since = first if before.since is None else min(first, before.since)
+        counts[name] = before._replace(ended=before.ended + number, since=since, failures=failures)
     served = served_queues(connection, now)
     return {
         name: counts.get(name, PipelineCounts())._replace(served=name in served)

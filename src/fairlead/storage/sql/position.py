@@ -1,8 +1,8 @@
 """The position of a waiting document: the queue is emptied in memory, nothing is written.
 
-Exact up to `MOST_COUNTED` documents ahead; beyond that the rest is an estimate, marked as one.
-Documents of other pipelines count only as far as their quotas let them start now, and while a
-running worker serves them.
+The position is exact up to `MOST_COUNTED` documents ahead; beyond that it is marked as an estimate.
+Documents of other pipelines count only if their quotas let them start now and a running worker
+serves them.
 """
 
 from __future__ import annotations
@@ -23,34 +23,33 @@ MOST_NAMED = 5
 """How many of the customers ahead are named."""
 _WIDTHS = (64, 1024, 100_000)
 _DEPTH = 8
-Own = tuple[int, str, int]
-"""The customer, the pipeline and the number of the document that is asked for."""
 
 
 def place(connection: Connection, rules: Rules, now: float, id_: str) -> QueuePlace | None:
-    """What starts before a document, as things stand; None where it is not in the queue."""
+    """What starts before a document at present; None: it is not in the queue."""
     row = connection.execute(sql("find_document"), (id_,)).fetchone()
     if row is None or row[3] != "waiting":
         return None
     number, customer, pipeline = row[:3]
-    own = (customer, pipeline, number)
-    slot = connection.execute(sql("waiting_of_document"), own).fetchone()
+    values = (customer, pipeline, number)
+    slot = connection.execute(sql("waiting_of_document"), values).fetchone()
     if slot is None:
         return None
     served = served_queues(connection, now)
     for width in _WIDTHS:
-        loaded = _loaded(connection, rules, now, own, width)
+        loaded = _loaded(connection, rules, now, customer, pipeline, width)
         pipelines = [name for name in loaded.pipelines if name in served or name == pipeline]
-        ahead, is_found = _starts_before(loaded, now, number, pipelines if served else None)
-        if is_found:
-            return _place(connection, own, ahead)
+        ahead, is_reached = _starts_before(loaded, now, number, pipelines if served else None)
+        if is_reached:
+            return _place(connection, customer, pipeline, ahead)
         if not loaded.queue.needs_entries:
             break
-    return _estimated(connection, own, slot[:2], ahead)
+    return _estimated(connection, customer, pipeline, slot[:2], ahead)
 
 
-def _loaded(connection: Connection, rules: Rules, now: float, own: Own, width: int) -> LoadedQueue:
-    customer, pipeline, _ = own
+def _loaded(
+    connection: Connection, rules: Rules, now: float, customer: int, pipeline: str, width: int
+) -> LoadedQueue:
     loaded = LoadedQueue(connection, rules).read()
     loaded.load_members(loaded.touched() | {customer})
     loaded.load_best(loaded.pipelines, width)
@@ -60,8 +59,8 @@ def _loaded(connection: Connection, rules: Rules, now: float, own: Own, width: i
     queue = loaded.queue
     queue.state.quotas[pipeline] = Quota()
     for member in list(queue.members.values()):
-        # Neither its own pause nor its cap nor the quota of its pipeline is what is asked for here;
-        # others at theirs wait.
+        # The position ignores the customer's own pause and cap and its pipeline's quota. Other
+        # customers that are paused or at their cap do not go first.
         if member.id == customer or member.may_start_more:
             member.is_paused, member.cap = False, None
     queue.place_in_order([customer], now)
@@ -86,8 +85,14 @@ def _starts_before(
     return starts, False
 
 
-def _place(connection: Connection, own_: Own, ahead: list[Start], **more: Any) -> QueuePlace:
-    customer, pipeline, _ = own_
+def _place(
+    connection: Connection,
+    customer: int,
+    pipeline: str,
+    ahead: list[Start],
+    *,
+    is_estimate: bool = False,
+) -> QueuePlace:
     own = [start for start in ahead if start.customer == customer]
     same = [start.document.estimate for start in ahead if start.document.pipeline == pipeline]
     others = Counter(start.customer for start in ahead if start.customer != customer)
@@ -102,16 +107,16 @@ def _place(connection: Connection, own_: Own, ahead: list[Start], **more: Any) -
         pipeline_documents=len(same),
         pipeline_seconds=sum(same),
         most=tuple(CustomerAhead(names[id_], many) for id_, many in most[:MOST_NAMED]),
-        **more,
+        is_estimate=is_estimate,
     )
 
 
 def _estimated(
-    connection: Connection, own_: Own, slot: tuple[Any, ...], ahead: list[Start]
+    connection: Connection, customer: int, pipeline: str, slot: tuple[Any, ...], ahead: list[Start]
 ) -> QueuePlace:
-    """What was counted, scaled to the documents of the same customer that go before."""
-    counted = _place(connection, own_, ahead, is_estimate=True)
-    own, seconds = connection.execute(sql("waiting_before"), (*own_[:2], *slot)).get
+    """The counted documents, scaled to all documents of the same customer that go first."""
+    counted = _place(connection, customer, pipeline, ahead, is_estimate=True)
+    own, seconds = connection.execute(sql("waiting_before"), (customer, pipeline, *slot)).get
     others = counted.other_documents * (own / counted.own_documents if counted.own_documents else 1)
     others_seconds = counted.seconds - counted.own_seconds
     scale = others / counted.other_documents if counted.other_documents else 1.0

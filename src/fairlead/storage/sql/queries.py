@@ -16,7 +16,7 @@ SCHEMA_NUMBER = 1
 
 
 class Schema(NamedTuple):
-    """The statements that make all tables, and what identifies them."""
+    """The statements that create all tables, and an id of that schema."""
 
     script: str
     identity: str
@@ -32,12 +32,12 @@ def read_statements(package: str) -> dict[str, str]:
 
 
 def shared_schema() -> str:
-    """The script that makes the tables of both databases, in SQLite's words."""
+    """The script that creates the tables of both databases, in SQLite's dialect."""
     return files(__package__).joinpath("schema.sql").read_text("utf-8")
 
 
 def schema_of(script: str) -> Schema:
-    """A script with its identity: the number, and a hash of its words."""
+    """A script with its identity: the schema number, and a hash of the words."""
     words = " ".join(re.sub(r"--.*", "", script).split())
     return Schema(script, f"{SCHEMA_NUMBER}-{hashlib.sha256(words.encode()).hexdigest()[:16]}")
 
@@ -59,7 +59,7 @@ class Cursor(Protocol):
 
     @property
     def get(self) -> Any:
-        """The one value of the first row, or the row where it has several; None: no row."""
+        """The value of the first row, or the row if it has several values; None: no row."""
 
     def fetchone(self) -> tuple[Any, ...] | None: ...
     def fetchall(self) -> list[tuple[Any, ...]]: ...
@@ -83,4 +83,4 @@ class Connection(Protocol):
     def query_many(
         self, statement: str, rows: Sequence[Sequence[Any]], /
     ) -> Iterable[tuple[Any, ...]]:
-        """As `executemany`; all rows that come back, which may be awaited when they are read."""
+        """As `executemany`; return the rows of all results, which may be read lazily."""

@@ -1,11 +1,11 @@
--- Every statement of the stores, by name, in words that SQLite and PostgreSQL both understand.
+-- The named statements of both stores, in SQL that SQLite and PostgreSQL both accept.
 -- `?` is a value; a list of values is `IN (SELECT value FROM json_each(?))`, an array in PostgreSQL.
--- INDEXED BY stands where another plan would grow with the number of documents; in SQLite, without
--- its index such a statement fails instead of slowing down. PostgreSQL leaves it out, and has words
--- of its own for statements that are run for many rows at once.
+-- INDEXED BY prevents a plan whose cost would grow with the number of documents: in SQLite, such a
+-- statement fails without its index instead of slowing down. For PostgreSQL it is removed, and
+-- statements for many rows at once have a version of their own.
 
 -- name: select_for_check
--- Customers as a submission needs them, locked until the end of the transaction.
+-- The customers of submissions, locked until the end of the transaction.
 SELECT id, name, account, paused, count, counted_at, day, day_bytes, settings
 FROM customers WHERE name IN (SELECT value FROM json_each(?)) ORDER BY id;
 
@@ -15,15 +15,15 @@ SELECT id, name, account, paused, count, counted_at, day, day_bytes, settings
 FROM customers WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id;
 
 -- name: add_customer
--- A new customer; nothing where another process was quicker.
+-- A new customer; no row if another process was faster.
 INSERT INTO customers (name, created_at) VALUES (?, ?) ON CONFLICT (name) DO NOTHING RETURNING id;
 
 -- name: save_check
--- The classic record and the bytes of the day, after documents were accepted.
+-- The classic counter and the bytes of the day, after documents were accepted.
 UPDATE customers SET count = ?, counted_at = ?, day = ?, day_bytes = ? WHERE id = ?;
 
 -- name: take_numbers
--- The next arrival numbers: the last of them, or one row for each.
+-- Reserves arrival numbers: the last one, or one row for each.
 UPDATE document_numbers SET next = next + ? RETURNING next - 1;
 
 -- name: insert_document
@@ -80,7 +80,7 @@ UPDATE documents SET metadata = ? WHERE seq = ?;
 UPDATE documents SET reference = ? WHERE seq = ?;
 
 -- name: set_delayed_urgent
--- Under fair, urgency is the slot.
+-- Under fair, the slot follows from the urgency.
 UPDATE delayed SET urgent = CAST(?1 AS BIGINT),
   slot = CASE WHEN ?2 = 1 THEN 1 - CAST(?1 AS BIGINT) ELSE slot END
 WHERE document = ?3;
@@ -101,7 +101,7 @@ INSERT INTO waiting (
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: insert_delayed
--- A document that waits for its time.
+-- A document that is not due yet.
 INSERT INTO delayed (
   due, customer, pipeline, slot, slot_seq, document, priority, urgent, displaced, estimate,
   submitted_at, attempts, suspect, error, detail)
@@ -123,7 +123,7 @@ INSERT INTO originals (document, content) VALUES (?, ?);
 INSERT INTO results (document, role, key, sha256, content) VALUES (?, ?, ?, ?, ?);
 
 -- name: insert_result
--- Data or a file that steps found.
+-- Data or a file of a result.
 INSERT INTO results (document, role, name, media_type, size, key, sha256, content)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?);
 
@@ -138,7 +138,7 @@ SELECT content FROM results
 WHERE document = (SELECT seq FROM documents WHERE id = ?) AND role = ? AND name = ?;
 
 -- name: short_data
--- The data that steps of a document found; nothing where they are long.
+-- The data of a document's result; no row if they are a blob.
 SELECT content FROM results WHERE document = ? AND role = 'data' AND name = '';
 
 -- name: save_interim
@@ -151,7 +151,7 @@ ON CONFLICT (document) DO UPDATE SET
 RETURNING document;
 
 -- name: put_interim
--- Of a claim that has just ended.
+-- For a claim that has just ended.
 INSERT INTO interim (document, settled, step, step_attempts, body, keys) VALUES (?, ?, ?, ?, ?, ?)
 ON CONFLICT (document) DO UPDATE SET
   settled = excluded.settled, step = excluded.step, step_attempts = excluded.step_attempts,
@@ -164,7 +164,7 @@ DELETE FROM interim WHERE document IN (SELECT value FROM json_each(?));
 SELECT document, settled FROM interim WHERE document IN (SELECT value FROM json_each(?));
 
 -- name: interim_keys
--- Of the blobs of documents that are between two steps.
+-- The keys of the blobs of documents between two steps.
 SELECT keys FROM interim WHERE keys <> '[]';
 
 -- name: interim_keys_of
@@ -182,15 +182,15 @@ UPDATE documents SET cause = ? WHERE seq = ?;
 SELECT d.cause, i.body FROM documents d LEFT JOIN interim i ON i.document = d.seq WHERE d.id = ?;
 
 -- name: add_event
--- One line of the public record.
+-- An event.
 INSERT INTO events (at, kind, customer, document, data, actor) VALUES (?, ?, ?, ?, ?, ?);
 
 -- name: add_queue_event
--- What this transaction did to the queue.
+-- The queue events of one transaction.
 INSERT INTO queue_events (body) VALUES (?);
 
 -- name: family_of
--- How many attachments a document has in all, and their bytes.
+-- The number of all attachments of a document, and their bytes.
 SELECT count(*), coalesce(sum(size), 0) FROM documents WHERE root = ?;
 
 -- name: find_key
@@ -214,17 +214,17 @@ FROM queue_state;
 SELECT policy FROM queue_state;
 
 -- name: save_queue_state
--- Its snapshot excludes that another claim was quicker.
+-- The snapshot makes this fail if another claim has changed the row.
 UPDATE queue_state SET
   version = version + 1, policy = ?, clock = ?, credit = ?, next_ticket = ?, quotas = ?, claims = ?,
   lane_claims = ?, longest = ?;
 
 -- name: unfolded_events
--- What happened since the last claim.
+-- The queue events since the last claim.
 SELECT id, body FROM queue_events ORDER BY id LIMIT ?;
 
 -- name: number_of_events
--- How many there are, counted up to a limit.
+-- The number of queue events, counted up to a limit.
 SELECT count(*) FROM (SELECT 1 FROM queue_events LIMIT ?) AS counted;
 
 -- name: delete_queue_events
@@ -236,7 +236,8 @@ SELECT member, class, rank, ticket FROM queue_entries INDEXED BY queue_places
 WHERE pipeline = ? AND waits_since IS NOT NULL ORDER BY class, rank, ticket LIMIT ?;
 
 -- name: places_before
--- How many members have a place before one, and how many beyond their allowance; of those not given.
+-- How many members have a place before this one, and how many are beyond their allowance, not
+-- counting the given members.
 SELECT
   count(DISTINCT CASE WHEN (class, rank, ticket) < (?1, ?2, ?3) THEN member END),
   count(DISTINCT CASE WHEN class = 1 THEN member END)
@@ -244,13 +245,13 @@ FROM queue_entries INDEXED BY queue_places
 WHERE waits_since IS NOT NULL AND member NOT IN (SELECT value FROM json_each(?4));
 
 -- name: overdue_entries
--- The entries that have waited longest, of those whose wait began before a time.
+-- The entries with the longest waits that began before a time.
 SELECT member, waits_since, tie FROM queue_entries INDEXED BY queue_waits
 WHERE pipeline = ? AND waits_since IS NOT NULL AND waits_since < ?
 ORDER BY waits_since, tie LIMIT ?;
 
 -- name: number_of_entries
--- How many entries may run.
+-- The number of entries that may run.
 SELECT count(*) FROM queue_entries WHERE waits_since IS NOT NULL;
 
 -- name: members
@@ -348,7 +349,7 @@ FROM waiting INDEXED BY waiting_by_age WHERE customer = ? AND pipeline = ?
 ORDER BY customer, pipeline, document LIMIT 1;
 
 -- name: waiting_ahead
--- Under classic, the documents of an entry that go before the holder of its best slot.
+-- Under classic, the documents of an entry that go before the one in its best slot.
 SELECT
   customer, pipeline, slot, slot_seq, document, priority, urgent, displaced, estimate, submitted_at,
   attempts, suspect, error, detail
@@ -366,7 +367,7 @@ UPDATE waiting SET slot = ?6, slot_seq = ?7, displaced = 1
 WHERE customer = ?1 AND pipeline = ?2 AND slot = ?3 AND slot_seq = ?4 AND document = ?5;
 
 -- name: due_documents
--- Documents whose time has come.
+-- Delayed documents that are due.
 SELECT
   customer, pipeline, slot, slot_seq, document, priority, urgent, displaced, estimate, submitted_at,
   attempts, suspect, error, detail
@@ -375,12 +376,8 @@ FROM delayed WHERE due <= ? ORDER BY due, document LIMIT 500;
 -- name: delete_delayed
 DELETE FROM delayed WHERE document = ?;
 
--- name: next_due
--- When the next delayed document is due.
-SELECT min(due) FROM delayed;
-
 -- name: claimed_documents
--- What workers need of the documents that were claimed.
+-- The columns of claimed documents for their workers.
 SELECT
   d.seq, d.id, c.name, d.name, d.size, d.sha256, d.depth, d.password,
   d.metadata, d.facts IS NOT NULL,
@@ -390,7 +387,7 @@ FROM documents d JOIN customers c ON c.id = d.customer
 WHERE d.seq IN (SELECT value FROM json_each(?));
 
 -- name: held_claim
--- A claim under way, by its document and fence.
+-- A current claim, by its document and fence.
 SELECT
   d.seq, d.id, c.name, d.name, d.size, d.sha256, d.depth, d.password,
   d.metadata, d.facts IS NOT NULL,
@@ -407,11 +404,11 @@ INSERT INTO leases (id, worker, until) VALUES (?, ?, ?);
 UPDATE leases SET until = ? WHERE id IN (SELECT value FROM json_each(?));
 
 -- name: held_claims
--- Of the documents, those that are processed, with their fences.
+-- Those of the documents that are being processed, with their fences.
 SELECT document, lease FROM running WHERE document IN (SELECT value FROM json_each(?));
 
 -- name: take_running
--- A claim that ends; nothing where it is not the newest of its document.
+-- Removes a claim that ends; no row if it is not the newest of its document.
 DELETE FROM running WHERE document = ? AND lease = ?
 RETURNING
   customer, pipeline, slot, slot_seq, document, priority, urgent, displaced, estimate, submitted_at,
@@ -419,13 +416,13 @@ RETURNING
   charged_tag, inner_charge, inner_tag;
 
 -- name: take_expired_leases
--- Leases that ended, and are not renewed in this moment.
+-- Removes leases that ended, unless they are being renewed.
 DELETE FROM leases WHERE id IN (
   SELECT id FROM leases WHERE until < ? ORDER BY until LIMIT 500)
 RETURNING id;
 
 -- name: take_leases_of
--- The leases of a worker that is known to be gone.
+-- Removes the leases of a worker that is known to be gone.
 DELETE FROM leases WHERE worker = ? RETURNING id;
 
 -- name: has_expired
@@ -448,7 +445,7 @@ ON CONFLICT (engine) DO UPDATE SET workers = ?2, until = ?3, pipelines = ?4;
 SELECT pipelines FROM attendance WHERE until > ? AND workers > 0;
 
 -- name: waiting_pipelines
--- Those of which documents wait.
+-- The pipelines with waiting documents.
 SELECT DISTINCT pipeline FROM waiting;
 
 -- name: leave
@@ -460,7 +457,7 @@ SELECT coalesce(sum(workers), 0) FROM attendance WHERE until > ?;
 -- --- ends ---
 
 -- name: ending_documents
--- What the end of documents needs of them.
+-- The columns of documents that end.
 SELECT seq, shape, pages, size, root, depth, metadata, batch, facts IS NOT NULL FROM documents
 WHERE seq IN (SELECT value FROM json_each(?));
 
@@ -498,7 +495,7 @@ SELECT slot, slot_seq, displaced, attempts, suspect, error, detail
 FROM waiting INDEXED BY waiting_by_age WHERE customer = ? AND pipeline = ? AND document = ?;
 
 -- name: take_waiting
--- Take a document out of the queue; nothing where it waits no more.
+-- Removes a document from the queue; no row if it does not wait.
 DELETE FROM waiting WHERE customer = ?1 AND document = ?2
   AND pipeline = (SELECT coalesce(queue, pipeline) FROM documents WHERE seq = ?2)
 RETURNING pipeline, estimate, attempts, error, detail, slot, slot_seq, displaced;
@@ -508,7 +505,7 @@ DELETE FROM delayed WHERE document = ?
 RETURNING pipeline, estimate, attempts, error, detail, slot, slot_seq, displaced;
 
 -- name: take_claim
--- Take a document from its worker.
+-- Removes the claim of a document.
 DELETE FROM running WHERE document = ?
 RETURNING
   customer, pipeline, slot, slot_seq, document, priority, urgent, displaced, estimate, submitted_at,
@@ -516,8 +513,8 @@ RETURNING
   charged_tag, inner_charge, inner_tag;
 
 -- name: retry_document
--- A person wants it to be processed once more; nothing where somebody was quicker. What it became
--- stays until it is done again.
+-- Queues an ended document again; no row if another transaction was faster. Its result stays until
+-- it is done again.
 UPDATE documents SET
   state = 'waiting', attempts = 0, started_at = NULL, finished_at = NULL, seconds = NULL,
   error = NULL, detail = NULL, cause = NULL, step = NULL, step_attempt = NULL, queue = NULL,
@@ -549,8 +546,8 @@ SELECT c.name FROM deleted x JOIN customers c ON c.id = x.customer WHERE x.id = 
 SELECT seq FROM (
   SELECT seq, id FROM documents UNION ALL SELECT seq, id FROM deleted) AS known WHERE id = ?
 
--- Before a list that an index has in order. In SQLite, INDEXED BY says so; this is PostgreSQL's.
 -- name: walk_in_order
+-- Runs before a list that an index has in order. It only matters for PostgreSQL: SQLite has INDEXED BY.
 SELECT 1 AS in_order;
 
 -- name: before_document
@@ -600,7 +597,7 @@ DELETE FROM deleted WHERE customer = ?;
 DELETE FROM batches WHERE customer = ?;
 
 -- name: empty_events
--- What they told of a customer; that something happened stays.
+-- Removes the data of a customer's events; the events stay.
 UPDATE events SET data = NULL WHERE customer = ?;
 
 -- name: delete_customer
@@ -623,14 +620,8 @@ UPDATE accounts SET weight = ? WHERE id = ?;
 
 -- --- switching the policy ---
 
--- name: all_waiting
-SELECT
-  customer, pipeline, slot, slot_seq, document, priority, urgent, displaced, estimate, submitted_at,
-  attempts, suspect, error, detail
-FROM waiting;
-
 -- name: rewrite_slots
--- By another policy: the slot is of the policy, and nothing is displaced.
+-- After a policy switch: slots of the new policy, and no document is displaced.
 UPDATE waiting SET
   slot = CASE WHEN ?1 = 'classic' THEN priority WHEN urgent = 1 THEN 0 ELSE 1 END,
   slot_seq = document, displaced = 0;
@@ -641,7 +632,7 @@ UPDATE delayed SET
   slot_seq = document, displaced = 0;
 
 -- name: rewrite_running_slots
--- What is being processed is not corrected later.
+-- Without charges, so that the ends of these attempts correct nothing.
 UPDATE running SET
   slot = CASE WHEN ?1 = 'classic' THEN priority WHEN urgent = 1 THEN 0 ELSE 1 END,
   slot_seq = document, displaced = 0, charge = NULL, inner_charge = NULL;
@@ -653,7 +644,7 @@ UPDATE retry_slots SET slot = NULL, slot_seq = NULL, displaced = 0;
 SELECT id, count, counted_at, settings FROM customers;
 
 -- name: customers_with_documents
--- Those that have ever been checked; the others begin with their first document.
+-- Customers with a counter or documents; others begin with their first document.
 SELECT id FROM customers c
 WHERE count IS NOT NULL OR EXISTS (SELECT 1 FROM documents WHERE customer = c.id);
 
@@ -690,13 +681,13 @@ WHERE d.id = ?;
 SELECT state, priority, documents FROM queue_tallies WHERE documents <> 0;
 
 -- name: counted_tallies
--- By the documents themselves, for the doctor.
+-- Counted from the documents, for the doctor.
 SELECT
   CASE WHEN r.document IS NULL THEN d.state ELSE 'processing' END AS now, d.priority, count(*)
 FROM documents d LEFT JOIN running r ON r.document = d.seq GROUP BY now, d.priority;
 
 -- name: counted_pending
--- By the rows of the queue, for the doctor.
+-- Counted from the rows of the queue, for the doctor.
 SELECT customer, sum(waiting), sum(processing) FROM (
   SELECT customer, count(*) AS waiting, 0 AS processing FROM waiting GROUP BY customer
   UNION ALL SELECT customer, count(*), 0 FROM delayed GROUP BY customer
@@ -723,7 +714,7 @@ SELECT count(*) FROM results r LEFT JOIN documents d ON d.seq = r.document WHERE
 SELECT coalesce(max(seq), 0) FROM events;
 
 -- name: ends
--- Ends of documents in order of completion; of a document that ended several times, the last one.
+-- Ends of documents in order of completion; for a document that ended several times, the last end.
 SELECT e.seq, e.document FROM events e INDEXED BY ends JOIN documents d ON d.seq = e.document
 WHERE e.kind IN ('done', 'failed', 'cancelled') AND e.seq > ? AND e.seq <= ?
   AND d.finished_at = e.at AND d.state = e.kind
@@ -738,7 +729,7 @@ WHERE e.customer = (SELECT id FROM customers WHERE name = ?)
 ORDER BY e.seq LIMIT ?;
 
 -- name: results_of
--- What documents became, by role.
+-- The results of documents, by role.
 SELECT d.id, t.role, t.key, t.sha256, t.content
 FROM documents d JOIN results t ON t.document = d.seq
 WHERE d.id IN (SELECT value FROM json_each(?)) AND t.name = ''
@@ -767,7 +758,7 @@ WHERE u.customer = (SELECT id FROM customers WHERE name = ?) AND u.day >= ? AND 
 GROUP BY u.customer, c.name, u.day ORDER BY u.day;
 
 -- name: take_usage
--- Rows of days that have several, to be added up; those of one day together.
+-- Removes rows of days with several rows, which are added up; rows of one day come together.
 DELETE FROM usage WHERE id IN (
   SELECT u.id FROM usage u JOIN (
     SELECT customer, day FROM usage GROUP BY customer, day HAVING count(*) > 1) AS several
@@ -786,7 +777,7 @@ FROM running r JOIN customers c ON c.id = r.customer;
 SELECT submitted_at, priority, count, estimate FROM documents ORDER BY seq DESC LIMIT 1000;
 
 -- name: latest_costs
--- Of the latest events only: looking for the latest ends among all might take long.
+-- From the latest events only: a search among all events might take long.
 SELECT d.estimate, d.seconds
 FROM events e JOIN documents d ON d.seq = e.document
 WHERE e.seq > (SELECT max(seq) FROM events) - 5000 AND e.kind = 'done' AND d.seconds IS NOT NULL
@@ -800,7 +791,7 @@ SELECT pipeline, sum(waiting), sum(processing) FROM (
 GROUP BY pipeline;
 
 -- name: ended_lately
--- Of the latest events only: looking for all of an hour might take long.
+-- From the latest events only: a search for a full hour might take long.
 SELECT d.pipeline, d.error, count(*), min(e.at)
 FROM events e JOIN documents d ON d.seq = e.document
 WHERE e.seq > (SELECT max(seq) FROM events) - 20000
@@ -814,8 +805,8 @@ SELECT id FROM documents WHERE id IN (SELECT value FROM json_each(?));
 SELECT key FROM results WHERE key IS NOT NULL AND document IN (
   SELECT seq FROM documents WHERE id IN (SELECT value FROM json_each(?)));
 
--- name: webhooks_told
--- The enabled webhooks of these customers, and those of all customers.
+-- name: enabled_webhooks
+-- The enabled webhooks of these customers, and the webhooks for all customers.
 SELECT customer, id, kinds FROM webhooks
 WHERE customer IN (SELECT value FROM json_each(?)) AND enabled = 1
 UNION ALL SELECT customer, id, kinds FROM webhooks WHERE customer IS NULL AND enabled = 1;
@@ -845,7 +836,7 @@ DELETE FROM deliveries WHERE webhook = ?;
 SELECT id FROM webhooks WHERE id = ?;
 
 -- name: refresh_webhook
--- After anything of its deliveries changed: when the first of them is due.
+-- After a change of its deliveries: when the first of them is due.
 UPDATE webhooks SET due_at = (
   SELECT due_at FROM deliveries INDEXED BY deliveries_due
   WHERE webhook = webhooks.id AND due_at IS NOT NULL ORDER BY due_at, seq LIMIT 1)
@@ -859,7 +850,7 @@ VALUES (?, ?, ?, ?, ?, ?) RETURNING seq;
 SELECT seq, body FROM deliveries INDEXED BY deliveries_of_document WHERE document = ?;
 
 -- name: deliveries_with
--- Deliveries of webhooks that are told of all customers, with a text in their body.
+-- Deliveries of webhooks for all customers, with a text in their body.
 SELECT d.seq, d.body FROM webhooks w JOIN deliveries d ON d.webhook = w.id
 WHERE w.customer IS NULL AND d.body LIKE ? ESCAPE '!';
 
@@ -871,7 +862,7 @@ SELECT due_at FROM webhooks INDEXED BY webhooks_due
 WHERE enabled = 1 AND due_at IS NOT NULL ORDER BY due_at LIMIT 1;
 
 -- name: webhook_due
--- The webhook that has waited longest, but for those that have enough under way.
+-- The webhook that has waited longest, except for these webhooks and customers.
 SELECT w.id FROM webhooks w INDEXED BY webhooks_due LEFT JOIN customers c ON c.id = w.customer
 WHERE w.enabled = 1 AND w.due_at IS NOT NULL AND w.due_at <= ?1
   AND w.id NOT IN (SELECT value FROM json_each(?2))
@@ -904,7 +895,7 @@ UPDATE webhooks SET failing_since = CASE WHEN ?2 = 1 THEN NULL ELSE coalesce(fai
 WHERE id = ?1 RETURNING failing_since;
 
 -- name: resend_delivery
--- A new fence: an attempt under way must not settle what was asked for after it began.
+-- With a new fence: a running attempt must not settle a delivery that was resent after it began.
 UPDATE deliveries SET fence = fence + 1, due_at = ?, delivered = 0, attempts = 0 WHERE seq = ?;
 
 -- name: forget_deliveries
@@ -914,8 +905,8 @@ DELETE FROM deliveries WHERE seq IN (
 RETURNING 1;
 
 -- name: is_busy
--- Whether a document may run now or soon without anybody's help: paused ones do not count, nor do
--- those that were submitted for a later time.
+-- Whether a document may run now or soon without an operator. Documents of paused customers and those
+-- submitted for a later time do not count.
 SELECT
   EXISTS (SELECT 1 FROM running)
   OR EXISTS (SELECT 1 FROM customers c WHERE c.paused = 0 AND (
@@ -924,7 +915,7 @@ SELECT
     WHERE c.paused = 0 AND (y.attempts > 0 OR y.due <= ?));
 
 -- name: is_busy_with
--- The same, of some pipelines: others wait for a worker that serves them.
+-- The same for some pipelines: others wait for a worker that serves them.
 SELECT
   EXISTS (SELECT 1 FROM running)
   OR EXISTS (SELECT 1 FROM customers c WHERE c.paused = 0 AND EXISTS (
@@ -935,7 +926,7 @@ SELECT
       AND y.pipeline IN (SELECT value FROM json_each(?2)));
 
 -- name: waiting_before
--- Documents of an entry with better slots.
+-- Documents of an entry before this slot.
 SELECT count(*), coalesce(sum(estimate), 0) FROM waiting
 WHERE customer = ? AND pipeline = ? AND (slot, slot_seq) < (?, ?);
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from fairlead.policy.costs import CostBucket, LearnedCosts, learn
-from fairlead.policy.fair import FairClock, Share
+from fairlead.policy.fair import FairClock, FairShare
 from fairlead.policy.queue import PolicyName, Queue, QueueState
 from fairlead.policy.queue_entry import Entry, Member, QueuedDocument
 from fairlead.policy.queue_events import Learned, QueueEvent, StoredEvent, Tallied
@@ -294,7 +294,7 @@ class LoadedQueue:
             debt, debt_at, tag, queued, tagged, work, work_at, inner_clock, resumed_at, told_of,
         ) = row  # fmt: skip
         self._loaded_members[id_] = row
-        share = Share(weight, interval, debt, debt_at, tag, queued, tagged)
+        share = FairShare(weight, interval, debt, debt_at, tag, queued, tagged)
         member = Member(
             id_, account, id_ < 0, bool(paused), cap, processing, delayed, last_started_at, share,
             work, work_at, resumed_at=resumed_at, told_of=told_of,

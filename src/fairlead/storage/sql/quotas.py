@@ -1,4 +1,4 @@
-"""Quotas of pipelines in the state of the queue: only claims and starting processes write it."""
+"""Quotas of pipelines in the state of the queue; only claims and starting processes write it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from fairlead.model.explanations import PipelineState
 from fairlead.model.pipelines import DEFAULT_PIPELINE, Pipeline
-from fairlead.policy.quotas import Quota, limit_text, shown
+from fairlead.policy.quotas import Quota, limit_text, quota_text
 from fairlead.policy.rules import Rules
 from fairlead.storage.sql.queries import Connection, sql
 from fairlead.storage.sql.queue_rows import LoadedQueue
@@ -17,13 +17,13 @@ _NO_EVENTS = 0
 
 
 def differs(connection: Connection, rules: Rules, pipelines: Iterable[Pipeline]) -> bool:
-    """Whether a quota is stored otherwise, so that most starts write nothing."""
+    """Whether a stored quota differs; usually none does, and a start writes nothing."""
     stored = LoadedQueue(connection, rules, _NO_EVENTS).read().queue.state.quotas
-    return any(_quota(stored.get(each.name), each) is not None for each in pipelines)
+    return any(_quota(stored.get(own.name), own) is not None for own in pipelines)
 
 
 def save(tx: Transaction, pipelines: Iterable[Pipeline]) -> list[str]:
-    """Write the quotas; return in words which were replaced by others."""
+    """Write the quotas; return a sentence for each quota that was replaced."""
     loaded = LoadedQueue(tx.connection, tx.rules, _NO_EVENTS).read()
     stored = loaded.queue.state.quotas
     changes = []
@@ -36,15 +36,15 @@ def save(tx: Transaction, pipelines: Iterable[Pipeline]) -> list[str]:
         if before is not None and (before.rate, before.max_running) != (None, None):
             changes.append(
                 f"the quota of the pipeline {pipeline.name} is now "
-                f"{shown(after.rate, after.max_running)} "
-                f"(was {shown(before.rate, before.max_running)})"
+                f"{quota_text(after.rate, after.max_running)} "
+                f"(was {quota_text(before.rate, before.max_running)})"
             )
     loaded.save()
     return changes
 
 
 def _quota(before: Quota | None, pipeline: Pipeline) -> Quota | None:
-    """The quota with this limit and the use it has had; None: it stays as it is."""
+    """The quota with the limits of the pipeline and its present use; None: it does not change."""
     quota = Quota() if before is None else before
     limits = (pipeline.rate, pipeline.max_running)
     if (quota.rate, quota.max_running) == limits:
@@ -53,9 +53,9 @@ def _quota(before: Quota | None, pipeline: Pipeline) -> Quota | None:
 
 
 def state(connection: Connection, rules: Rules, now: float, name: str) -> PipelineState:
-    """What holds back the documents of a pipeline.
+    """What prevents the documents of a pipeline from starting.
 
-    Where no worker runs at all, nobody is expected to serve the default one.
+    The default pipeline counts as served if no worker runs at all.
     """
     loaded = LoadedQueue(connection, rules).read()
     quota = loaded.queue.state.quotas.get(name) or Quota()
@@ -75,7 +75,7 @@ def state(connection: Connection, rules: Rules, now: float, name: str) -> Pipeli
 
 
 def unserved(connection: Connection, _rules: Rules, now: float) -> list[str]:
-    """Queues in which documents wait, and that no running worker serves."""
+    """Queues with waiting documents that no running worker serves."""
     served = served_queues(connection, now)
     if not served:
         return []
@@ -84,6 +84,6 @@ def unserved(connection: Connection, _rules: Rules, now: float) -> list[str]:
 
 
 def served_queues(connection: Connection, now: float) -> set[str]:
-    """Those that a running worker serves, or for which somebody has asked over HTTP lately."""
+    """The queues that a running worker serves, or that were polled over HTTP lately."""
     rows = connection.execute(sql("served_pipelines"), (now,))
     return {name for (names,) in rows for name in json.loads(names)}

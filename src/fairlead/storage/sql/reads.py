@@ -1,4 +1,4 @@
-"""Reads of the store. They change nothing and wait for no writer."""
+"""Reads of the store. They change nothing and do not wait for writers."""
 
 from __future__ import annotations
 
@@ -77,10 +77,10 @@ def documents(
     before: str | None,
     limit: int,
 ) -> list[Document]:
-    wanted: list[tuple[str, Any]] = [
+    filters: list[tuple[str, Any]] = [
         ("d.customer = (SELECT id FROM customers WHERE name = ?)", customer),
         ("d.priority = ?", priority),
-        (_pipeline_term(pipeline), pipeline),
+        (_pipeline_condition(pipeline), pipeline),
         (f"d.parent = ({sql('seq_of_document')})", parent),
         ("d.id >= ?", id_prefix),
         ("d.id <= ?", id_prefix and id_prefix + LAST_ID),
@@ -89,34 +89,34 @@ def documents(
         ("d.batch = ?", batch),
         (sql("before_document"), before),
     ]
-    having = "d.seq IN (SELECT document FROM metadata_terms WHERE key = ? AND value = ?)"
-    wanted += [(having, index_term(*term)) for term in metadata.items()]
-    asked = [(term, value) for term, value in wanted if value is not None]
-    terms = [term for term, _ in asked] + _state_terms(state)
-    where = " WHERE " + " AND ".join(terms) if terms else ""
+    of_metadata = "d.seq IN (SELECT document FROM metadata_terms WHERE key = ? AND value = ?)"
+    filters += [(of_metadata, index_term(*item)) for item in metadata.items()]
+    filters = [(condition, value) for condition, value in filters if value is not None]
+    conditions = [condition for condition, _ in filters] + _state_conditions(state)
+    where = " WHERE " + " AND ".join(conditions) if conditions else ""
     has_few = bool(reference or metadata or batch or parent)
     index = None if has_few else _index(customer, state, pipeline)
     if index is not None and state is not State.PROCESSING and connection.is_remote:
         connection.execute(sql("walk_in_order"))
     query = _select(index) + where + " ORDER BY d.seq DESC LIMIT ?"
-    values = [
-        each for _, value in asked for each in (value if isinstance(value, tuple) else (value,))
-    ]
-    found = connection.execute(query, (*values, limit))
-    return [rows.document_from(row, rules) for row in found]
+    values: list[Any] = []
+    for _, value in filters:
+        values += value if isinstance(value, tuple) else (value,)
+    selected = connection.execute(query, (*values, limit))
+    return [rows.document_from(row, rules) for row in selected]
 
 
 def _select(index: str | None) -> str:
-    """The columns of documents, through this index."""
+    """The SELECT of documents, by this index."""
     if index is None:
         return rows.DOCUMENT.select
     return rows.DOCUMENT.select.replace("documents d", f"documents d INDEXED BY {index}", 1)
 
 
 def _index(customer: str | None, state: State | None, pipeline: str | None) -> str | None:
-    """An index that has the documents asked for in order, so that a list costs by the page.
+    """An index with the filtered documents in order, so that the cost of a list follows its page.
 
-    Most documents of a pipeline are done; those of another state are fewer than those of it.
+    Most documents of a pipeline are done, so for other states the index by state has fewer rows.
     """
     if pipeline not in (None, DEFAULT_PIPELINE) and state in (None, State.DONE):
         return "documents_of_pipeline" if customer is None else "documents_of_customer_by_pipeline"
@@ -125,14 +125,14 @@ def _index(customer: str | None, state: State | None, pipeline: str | None) -> s
     return "documents_by_state" if customer is None else "documents_of_customer_by_state"
 
 
-def _pipeline_term(pipeline: str | None) -> str:
-    """The indexes of pipelines leave the default one out, and are used where that is said."""
+def _pipeline_condition(pipeline: str | None) -> str:
+    """The indexes of pipelines leave out the default one; a condition that says so can use them."""
     is_default = pipeline in (None, DEFAULT_PIPELINE)
     return "d.pipeline = ?" + ("" if is_default else f" AND d.pipeline <> '{DEFAULT_PIPELINE}'")
 
 
-def _state_terms(state: State | None) -> list[str]:
-    """Conditions on the state that are found by the page, not by the table."""
+def _state_conditions(state: State | None) -> list[str]:
+    """Conditions on the state whose cost follows the page, not the table."""
     match state:
         case None:
             return []
@@ -145,7 +145,7 @@ def _state_terms(state: State | None) -> list[str]:
 
 
 def _containing(part: str) -> str:
-    """A pattern for texts that have this in them, whatever its characters mean in patterns."""
+    """A LIKE pattern for texts that contain this one, with special characters escaped."""
     escaped = part.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     return f"%{escaped}%"
 
@@ -159,21 +159,21 @@ def ends(
     """Documents that have ended, in order of completion, with the numbers of those events."""
     bounds = (after, _ANY if last is None else last, limit)
     if customer is None:
-        found = connection.execute(sql("ends"), bounds).fetchall()
+        end_events = connection.execute(sql("ends"), bounds).fetchall()
     else:
-        found = connection.execute(sql("ends_of_customer"), (customer, *bounds)).fetchall()
-    if not found:
+        end_events = connection.execute(sql("ends_of_customer"), (customer, *bounds)).fetchall()
+    if not end_events:
         return []
-    numbers = (connection.array([document for _, document in found]),)
+    numbers = (connection.array([document for _, document in end_events]),)
     query = _NUMBERED + _OF_NUMBERS
     ended = {row[-1]: rows.DOCUMENT.read(row[:-1]) for row in connection.execute(query, numbers)}
-    return [(number, ended[document]) for number, document in found]
+    return [(number, ended[document]) for number, document in end_events]
 
 
 def stored_results(
     connection: Connection, ids: Sequence[str], roles: Sequence[str]
 ) -> list[StoredResult]:
-    """The results of documents in these roles; large ones have a key of a blob instead."""
+    """The results of documents in these roles; large ones have the key of a blob instead."""
     values = (connection.array(list(ids)), connection.array(list(roles)))
     return [StoredResult(*row) for row in connection.execute(sql("results_of"), values)]
 
@@ -182,14 +182,14 @@ def stored_results(
 
 
 def usage(connection: Connection, customer: str | None, first: int, last: int) -> list[Usage]:
-    """What customers used from one day to another."""
+    """The usage of customers from one day to another."""
     if customer is None:
-        found = connection.execute(sql("usage"), (first, last))
+        selected = connection.execute(sql("usage"), (first, last))
     else:
-        found = connection.execute(sql("usage_of_customer"), (customer, first, last))
+        selected = connection.execute(sql("usage_of_customer"), (customer, first, last))
     return [
         Usage(name, day_name(day), documents, pages, ocr_pages, size, round(seconds, 3), failures)
-        for name, day, documents, pages, ocr_pages, size, seconds, failures in found
+        for name, day, documents, pages, ocr_pages, size, seconds, failures in selected
     ]
 
 
@@ -216,7 +216,7 @@ def customer(
 
 
 def _counter_of_places(connection: Connection, loaded: LoadedQueue) -> figures.CountPlaces:
-    """Counts the places of a queue: in memory what is loaded, in the database the others."""
+    """Counts places: those of loaded members in memory, all others in the database."""
     count_loaded = figures.counter_of_places(loaded.queue)
     others = connection.array(sorted(loaded.queue.members))
 
@@ -240,17 +240,14 @@ def customers(
     names: Collection[str] | None = None,
 ) -> list[CustomerRecord]:
     """The customers of these names, or all."""
-    if names is None:
-        found = own.execute(rows.CUSTOMER_SELECT + " ORDER BY c.name").fetchall()
-        loaded = load_folded(whole, rules, None)
-    else:
-        query = " WHERE c.name IN (SELECT value FROM json_each(?)) ORDER BY c.name"
-        values = (own.array(sorted(names)),)
-        found = own.execute(rows.CUSTOMER_SELECT + query, values).fetchall()
-        loaded = load_folded(whole, rules, {row[0] for row in found})
+    where = "" if names is None else " WHERE c.name IN (SELECT value FROM json_each(?))"
+    values = () if names is None else (own.array(sorted(names)),)
+    query = rows.CUSTOMER_SELECT + where + " ORDER BY c.name"
+    selected = own.execute(query, values).fetchall()
+    loaded = load_folded(whole, rules, None if names is None else {row[0] for row in selected})
     loaded.load_unknown(1)
     count_places = figures.counter_of_places(loaded.queue)
-    return [_customer(row, loaded, now, count_places) for row in found]
+    return [_customer(row, loaded, now, count_places) for row in selected]
 
 
 def _customer(
@@ -283,7 +280,7 @@ def _customer(
 
 
 def tallies(connection: Connection) -> list[Tally]:
-    """How many documents of each priority are in each state, with what is not folded yet."""
+    """How many documents of each priority are in each state, including unfolded events."""
     numbers: Counter[tuple[str, int]] = Counter()
     for state, priority, number in connection.execute(sql("tallies")):
         numbers[state, priority] += number
@@ -307,7 +304,7 @@ def totals(connection: Connection) -> Totals:
 
 
 def claimable(connection: Connection, rules: Rules, now: float, most: int) -> int:
-    """About how many documents could be begun now, counted up to `most`."""
+    """About how many documents could start now, counted up to `most`."""
     loaded = LoadedQueue(connection, rules).read()
     loaded.load_members(loaded.touched())
     loaded.load_best(loaded.pipelines, most)
@@ -349,7 +346,7 @@ def fairness(connection: Connection, rules: Rules, now: float) -> Fairness:
 
 
 def flow(connection: Connection, rules: Rules, now: float) -> Flow:
-    """The work of late. It reads a bounded number of rows, however many there are."""
+    """The recent work. It reads a bounded number of rows."""
     run, unit = connection.execute, rules.unit
     is_fair = run(sql("policy")).get == "fair"
     return Flow(
@@ -369,7 +366,7 @@ def flow(connection: Connection, rules: Rules, now: float) -> Flow:
 def is_idle(
     connection: Connection, _rules: Rules, now: float, pipelines: Sequence[str] | None
 ) -> bool:
-    """Whether nothing runs and nothing would run without somebody's help, or a later time."""
+    """Whether nothing runs, and nothing will run without an operator or before a later time."""
     if pipelines is None:
         return not connection.execute(sql("is_busy"), (now,)).get
     values = (now, connection.array(list(pipelines)))
@@ -452,7 +449,7 @@ def known_documents(connection: Connection, ids: Iterable[str]) -> set[str]:
 
 
 def known_texts(connection: Connection, ids: Iterable[str]) -> set[str]:
-    """The keys of the blobs of results, those of documents between two steps included."""
+    """The keys of the blobs of results, including those of documents between two steps."""
     values = (connection.array(list(ids)),)
     keys = {row[0] for row in connection.execute(sql("known_texts"), values)}
     for (interim,) in connection.execute(sql("interim_keys_of"), values):
@@ -466,7 +463,7 @@ def interim_keys(connection: Connection) -> set[str]:
 
 
 def results(connection: Connection, id_: str) -> list[tuple[str, Content]]:
-    """What was found in a document, by role; contents in the database are not read."""
+    """The results of a document by role; contents in the database are not read."""
     return [
         (role, Content(size or 0, sha256, name, media_type, key))
         for role, name, media_type, size, sha256, key in connection.execute(sql("results"), (id_,))
@@ -496,27 +493,31 @@ def problems(connection: Connection, rules: Rules) -> list[str]:
     loaded.load_unknown(1)
     names = dict(connection.execute(sql("customer_names")).fetchall())
     counted = {row[0]: row[1:] for row in connection.execute(sql("counted_pending"))}
-    kept = {
+    stored = {
         member.id: (member.waiting, member.processing)
         for member in loaded.queue.members.values()
         if not member.is_account
     }
     differ = sorted(
         names.get(id_, str(id_))
-        for id_ in {*counted, *kept}
-        if tuple(counted.get(id_, (0, 0))) != kept.get(id_, (0, 0))
+        for id_ in {*counted, *stored}
+        if tuple(counted.get(id_, (0, 0))) != stored.get(id_, (0, 0))
     )
-    found = [f"the numbers kept for customer {name!r} differ from its documents" for name in differ]
+    problems = [
+        f"the stored numbers of customer {name!r} differ from its documents" for name in differ
+    ]
     by_state = {row[:2]: row[2] for row in connection.execute(sql("counted_tallies"))}
-    if by_state != {(each.state, each.priority): each.documents for each in tallies(connection)}:
-        found.append("the numbers kept for states and priorities differ")
+    if by_state != {
+        (tally.state, tally.priority): tally.documents for tally in tallies(connection)
+    }:
+        problems.append("the stored numbers of states and priorities differ from the documents")
     wrong = connection.execute(sql("pending_rows")).get
     if wrong:
-        found.append(f"{wrong:,} documents are pending and not in the queue, or the reverse")
+        problems.append(f"{wrong:,} documents are pending and not in the queue, or the reverse")
     misplaced = connection.execute(sql("misplaced_originals")).get
     if misplaced:
-        found.append(f"{misplaced:,} originals have no document, or another length")
+        problems.append(f"{misplaced:,} originals have no document, or another length")
     misplaced = connection.execute(sql("misplaced_results")).get
     if misplaced:
-        found.append(f"{misplaced:,} results have no document")
-    return found
+        problems.append(f"{misplaced:,} results have no document")
+    return problems

@@ -9,25 +9,25 @@ CREATE TABLE accounts (                 -- accounts that several customers share
   weight REAL NOT NULL DEFAULT 1
 ) STRICT;
 
-CREATE TABLE customers (                -- written by submissions and settings, under its row lock
+CREATE TABLE customers (                -- submissions and settings lock the row
   id INTEGER PRIMARY KEY AUTOINCREMENT,
   name TEXT NOT NULL UNIQUE,
   created_at REAL NOT NULL,
   account INTEGER,                      -- a shared one
   paused INTEGER NOT NULL DEFAULT 0,
-  count INTEGER,                        -- the classic rule's record; NULL: never checked
+  count INTEGER,                        -- the classic counter; NULL: never checked
   counted_at REAL,
   day INTEGER NOT NULL DEFAULT 0,       -- the last day of a submission, and its bytes
   day_bytes INTEGER NOT NULL DEFAULT 0,
-  settings TEXT NOT NULL DEFAULT '{}'   -- JSON, those that differ from the usual ones
+  settings TEXT NOT NULL DEFAULT '{}'   -- JSON, those that differ from the defaults
 ) STRICT;
 
 CREATE TABLE documents (                -- inserted at acceptance, updated once at the end
-  seq INTEGER PRIMARY KEY,              -- arrival
+  seq INTEGER PRIMARY KEY,              -- the arrival number
   id TEXT NOT NULL UNIQUE,
   customer INTEGER NOT NULL,
   pipeline TEXT NOT NULL,
-  queue TEXT,                           -- of a later segment of the pipeline; NULL: the first one
+  queue TEXT,                           -- a later segment of the pipeline; NULL: the first one
   name TEXT NOT NULL,
   size INTEGER NOT NULL,
   sha256 TEXT NOT NULL,
@@ -56,14 +56,14 @@ CREATE TABLE documents (                -- inserted at acceptance, updated once 
   seconds REAL,
   error TEXT,
   detail TEXT,
-  cause TEXT,                           -- why it failed, for operators
-  step TEXT,                            -- that failed, at its attempt of this number
+  cause TEXT,                           -- the cause of a failure, for operators
+  step TEXT,                            -- the step that failed, and its attempt
   step_attempt INTEGER,
   facts TEXT,
-  files TEXT                            -- of the result, without their bytes, in JSON
+  files TEXT                            -- JSON: the files of the result, without their bytes
 ) STRICT;
 CREATE INDEX documents_of_customer ON documents (customer, seq);
--- Lists of one state cost by the page. On PostgreSQL the end of a document is no HOT update therefore.
+-- For lists of one state. On PostgreSQL, they prevent a HOT update at the end of a document.
 CREATE INDEX documents_by_state ON documents (state, seq);
 CREATE INDEX documents_of_customer_by_state ON documents (customer, state, seq);
 CREATE INDEX documents_by_reference ON documents (reference, customer, seq)
@@ -81,12 +81,12 @@ CREATE TABLE batches (                  -- documents that were submitted togethe
   id TEXT PRIMARY KEY,
   customer INTEGER NOT NULL,
   created_at REAL NOT NULL,
-  finished_at REAL                      -- when none of them was pending for the first time
+  finished_at REAL                      -- when first none of them was pending
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE metadata_terms (           -- top-level keys of metadata, so that documents are found by them
+CREATE TABLE metadata_terms (           -- an index of top-level keys of metadata
   key TEXT NOT NULL,                    -- a hash, where it is long
-  value TEXT NOT NULL,                  -- its JSON text without quotes; a hash, where it is long
+  value TEXT NOT NULL,                  -- its JSON text without quotes; a hash, if it is long
   document INTEGER NOT NULL,
   customer INTEGER NOT NULL,
   PRIMARY KEY (key, value, document)
@@ -128,13 +128,13 @@ CREATE TABLE results (                  -- the bytes, or the key of a blob
   PRIMARY KEY (document, role, name)
 ) STRICT;
 
-CREATE TABLE interim (                  -- what finished steps of a pending document found
+CREATE TABLE interim (                  -- results of finished steps of a pending document
   document INTEGER PRIMARY KEY,
   settled INTEGER NOT NULL,             -- claims that ended by a step's decision
-  step TEXT,                            -- the next one, and how many attempts at it have failed
+  step TEXT,                            -- the next step, and how many attempts at it have failed
   step_attempts INTEGER NOT NULL,
   body BLOB NOT NULL,                   -- an `Interim`
-  keys TEXT NOT NULL                    -- of its blobs, in JSON
+  keys TEXT NOT NULL                    -- JSON: the keys of its blobs
 ) STRICT;
 
 CREATE TABLE idempotency_keys (
@@ -142,7 +142,7 @@ CREATE TABLE idempotency_keys (
   key TEXT NOT NULL,
   fingerprint TEXT NOT NULL,
   documents TEXT NOT NULL,              -- arrival numbers in JSON
-  sender TEXT,                          -- the API key, where one key submits for many customers
+  sender TEXT,                          -- the API key, if one key submits for many customers
   at REAL NOT NULL,
   PRIMARY KEY (customer, key)
 ) STRICT, WITHOUT ROWID;
@@ -154,7 +154,7 @@ CREATE TABLE waiting (                  -- one row per waiting document, in queu
   customer INTEGER NOT NULL,
   pipeline TEXT NOT NULL,
   slot INTEGER NOT NULL,                -- classic: priority; fair: 0 urgent, 1 others
-  slot_seq INTEGER NOT NULL,            -- arrival, or that of the document it swapped slots with
+  slot_seq INTEGER NOT NULL,            -- arrival number, its own or after a swap of slots
   document INTEGER NOT NULL,
   priority INTEGER NOT NULL,
   urgent INTEGER NOT NULL,
@@ -171,7 +171,7 @@ CREATE INDEX waiting_by_age ON waiting (customer, pipeline, document);
 CREATE INDEX waiting_ahead ON waiting (customer, pipeline, urgent DESC, priority, document)
 WHERE urgent = 1 OR displaced = 1;
 
-CREATE TABLE delayed (                  -- waits for a time: claims move it to `waiting` when due
+CREATE TABLE delayed (                  -- not due yet: claims move it to `waiting` when due
   document INTEGER PRIMARY KEY,
   due REAL NOT NULL,
   customer INTEGER NOT NULL,
@@ -190,11 +190,11 @@ CREATE TABLE delayed (                  -- waits for a time: claims move it to `
 ) STRICT;
 CREATE INDEX delayed_by_due ON delayed (due, document);
 
-CREATE TABLE running (                  -- claims under way
+CREATE TABLE running (                  -- current claims
   document INTEGER PRIMARY KEY,
   lease INTEGER NOT NULL,               -- the fence
   worker TEXT NOT NULL,
-  ready INTEGER NOT NULL,               -- prefetched: it lies ready and may not have begun
+  ready INTEGER NOT NULL,               -- prefetched: processing may not have begun
   started_at REAL NOT NULL,
   customer INTEGER NOT NULL,
   pipeline TEXT NOT NULL,
@@ -209,7 +209,7 @@ CREATE TABLE running (                  -- claims under way
   suspect INTEGER NOT NULL,
   error TEXT,
   detail TEXT,
-  payer INTEGER NOT NULL,               -- the member that was charged, and what it was
+  payer INTEGER NOT NULL,               -- the member that was charged, and the charge
   charge REAL,
   charge_weight REAL,
   charged_tag INTEGER,
@@ -224,14 +224,14 @@ CREATE TABLE leases (                   -- one row per claim call and worker
 ) STRICT;
 CREATE INDEX leases_by_end ON leases (until);
 
-CREATE TABLE queue_events (             -- what happened since the last claim, one row per transaction
+CREATE TABLE queue_events (             -- since the last claim, one row per transaction
   id INTEGER PRIMARY KEY AUTOINCREMENT,
   body TEXT NOT NULL
 ) STRICT;
 
 CREATE TABLE queue_members (            -- customers, and shared accounts under negative numbers
   id INTEGER PRIMARY KEY,
-  account INTEGER,                      -- the shared account that it is inside, as a member
+  account INTEGER,                      -- the member that is its shared account
   paused INTEGER NOT NULL,
   cap INTEGER,
   processing INTEGER NOT NULL,
@@ -242,13 +242,13 @@ CREATE TABLE queue_members (            -- customers, and shared accounts under 
   debt REAL NOT NULL,
   debt_at REAL NOT NULL,
   tag REAL NOT NULL,
-  queued REAL NOT NULL,                 -- estimates of what waits
+  queued REAL NOT NULL,                 -- the sum of estimates of waiting documents
   tagged INTEGER NOT NULL,
-  work REAL NOT NULL,                   -- work of late, for the figures
+  work REAL NOT NULL,                   -- recent work, for the figures
   work_at REAL NOT NULL,
   inner_clock REAL,                     -- of a shared account
   resumed_at REAL,
-  told_of REAL                          -- the wait of which a broken bound was reported
+  told_of REAL                          -- when the wait began that broke the bound and was reported
 ) STRICT;
 CREATE INDEX members_of_account ON queue_members (account) WHERE account IS NOT NULL;
 
@@ -261,7 +261,7 @@ CREATE TABLE queue_entries (            -- a member's waiting documents of one p
   oldest_seq INTEGER,                   -- its oldest document
   oldest_at REAL,
   has_ahead INTEGER NOT NULL,           -- some of them may be urgent or displaced
-  class INTEGER,                        -- its place; NULL: nothing of it may run
+  class INTEGER,                        -- its place; NULL: none of its documents may run
   rank REAL,
   ticket INTEGER,
   waits_since REAL,                     -- for the overdue lane; NULL: it is inside an account
@@ -307,13 +307,13 @@ CREATE TABLE attendance (               -- engines that run, and their workers
   engine TEXT PRIMARY KEY,
   workers INTEGER NOT NULL,
   until REAL NOT NULL,
-  pipelines TEXT NOT NULL               -- that it serves, in JSON
+  pipelines TEXT NOT NULL               -- JSON: the pipelines that it serves
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE blob_places (              -- where blobs are, each with the installation's id in a marker
+CREATE TABLE blob_places (              -- places of blobs, with the installation's id in a marker
   place TEXT PRIMARY KEY,
   installation TEXT NOT NULL,
-  marked INTEGER NOT NULL               -- 1: the marker was written, so it must be there
+  marked INTEGER NOT NULL               -- 1: the marker was written, so it must exist
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE usage (                    -- insert only, so that no writers wait for each other; summed
@@ -363,7 +363,7 @@ CREATE TABLE webhooks (
   customer INTEGER REFERENCES customers (id),  -- NULL: all customers
   url TEXT NOT NULL,
   kinds TEXT NOT NULL,                  -- names in JSON
-  secret TEXT NOT NULL,                 -- as it was shown; every delivery is signed with it
+  secret TEXT NOT NULL,                 -- in plain text: every delivery is signed with it
   enabled INTEGER NOT NULL DEFAULT 1,
   created_at REAL NOT NULL,
   failing_since REAL,                   -- the first failed attempt since the last good one
@@ -373,7 +373,7 @@ CREATE TABLE webhooks (
 CREATE INDEX webhooks_of_customer ON webhooks (customer);
 CREATE INDEX webhooks_due ON webhooks (due_at) WHERE enabled = 1 AND due_at IS NOT NULL;
 
-CREATE TABLE deliveries (               -- AUTOINCREMENT: receivers see the number, so it comes once
+CREATE TABLE deliveries (               -- AUTOINCREMENT: receivers see the number, so it is never reused
   seq INTEGER PRIMARY KEY AUTOINCREMENT,
   webhook TEXT NOT NULL REFERENCES webhooks (id),
   kind TEXT NOT NULL,
@@ -382,7 +382,7 @@ CREATE TABLE deliveries (               -- AUTOINCREMENT: receivers see the numb
   created_at REAL NOT NULL,
   attempts INTEGER NOT NULL DEFAULT 0,
   fence INTEGER NOT NULL DEFAULT 0,
-  due_at REAL,                          -- the next attempt, or the end of a claim; NULL: settled
+  due_at REAL,                          -- the next attempt, or the end of a lease; NULL: settled
   delivered INTEGER NOT NULL DEFAULT 0,
   last_at REAL,
   code INTEGER,

@@ -1,4 +1,4 @@
-"""Everything a store does, for any database that speaks SQL."""
+"""`Store`: the interface of the storage, and all of it that SQLite and PostgreSQL share."""
 
 from __future__ import annotations
 
@@ -62,16 +62,16 @@ from fairlead.storage.sql.transaction import Transaction
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_OUT_OF_ORDER = (DamagedData, TemporarilyUnavailable, ReadOnlyData, StoreRefused)
-"""Errors that no submission causes. The commit may even have succeeded."""
+_STORE_ERRORS = (DamagedData, TemporarilyUnavailable, ReadOnlyData, StoreRefused)
+"""Errors that no submission causes; the commit may have succeeded."""
 
 FOLD_AFTER = 32
-"""Writes of a process after which it looks whether the queue is to be folded."""
+"""Writes of a process after which it checks whether to fold the queue."""
 MANY_EVENTS = 100
-"""Events of the queue that somebody folds, although nobody claims."""
+"""Events of the queue that are folded even without a claim."""
 
 MOST_SUMMED = 10_000
-"""Rows of usage that are added up in one transaction."""
+"""Rows of usage that one transaction adds up."""
 
 _log = logging.getLogger(__name__)
 
@@ -79,8 +79,8 @@ _log = logging.getLogger(__name__)
 class Store(ABC):
     """All methods may be called from any thread.
 
-    `rules` gives the rules in force. They and the time are read inside each write, so that the
-    order of the times is the order of the commits. A subclass brings its database.
+    `rules` gives the rules in force. Each write reads them and the time inside its transaction, so
+    that times have the order of the commits. A subclass implements the database.
     """
 
     changes: ChangeFeed
@@ -93,7 +93,7 @@ class Store(ABC):
         self._extent = claims.Extent()
         self.outbox: Outbox = Outbox(self._write, self._reading)
 
-    # --- what a database brings ---
+    # --- implemented by each database ---
 
     @abstractmethod
     def close(self) -> None: ...
@@ -109,23 +109,23 @@ class Store(ABC):
         """The time by the store's clock."""
 
     def seen_by(self, customer: str) -> AbstractContextManager[None]:  # noqa: ARG002
-        """Let reads within see nothing of other customers, if the database can.
+        """Hide other customers' rows from reads in this context, if the database can.
 
-        Reads of the queue as a whole are excepted: places, numbers, the flow of work.
+        Reads of the whole queue are exempt: places, numbers, the flow of work.
         """
         return nullcontext()
 
     @abstractmethod
     def only_one(self, duty: str) -> AbstractContextManager[bool]:
-        """Whether this process holds the lock of a duty that one process at a time should do.
+        """Whether this process got the lock of a duty that one process at a time should do.
 
-        The lock of a process that died is free at once. Nothing that must happen only once may
-        depend on it: a process cut off from the database may go on for a moment.
+        The lock of a process that died is free at once. The lock does not guarantee exclusion: a
+        process cut off from the database may continue for a moment.
         """
 
     @abstractmethod
     def _reading(self, *, whole: bool = False) -> AbstractContextManager[Connection]:
-        """A connection for this thread alone, with one snapshot throughout.
+        """A connection for this thread only, with one snapshot.
 
         `whole`: it sees all customers, also within `seen_by`.
         """
@@ -136,17 +136,17 @@ class Store(ABC):
 
     @abstractmethod
     def _damage(self, connection: Connection) -> list[str]:
-        """What the database itself reports as wrong with its files."""
+        """Damage that the database reports about its own files."""
 
     def free_bytes(self) -> int:
-        """Room within the files of the database, as far as this machine stores them."""
+        """Free space within the files of the database; 0 for a server."""
         return 0
 
     def shrink(self, is_enough: Callable[[], bool]) -> None:  # noqa: B027 (servers do it)
         """Give free pages back to the disk until it has enough room."""
 
     def warnings(self) -> list[str]:
-        """What could be better about the database, for the doctor."""
+        """Warnings about the configuration of the database, for the doctor."""
         return []
 
     # --- acceptance ---
@@ -165,9 +165,9 @@ class Store(ABC):
             return []
         try:
             return self._write(lambda tx: accept.accept_each(tx, submissions), folds=True)
-        except _OUT_OF_ORDER as error:
+        except _STORE_ERRORS as error:
             return [error] * len(submissions)
-        except Exception as error:  # of one of them: the others must not suffer from it
+        except Exception as error:  # one submission failed: accept the others one by one
             if len(submissions) == 1:
                 return [error]
         return self._writer.run_each(
@@ -189,19 +189,19 @@ class Store(ABC):
         ahead: Sequence[str] = (),
         pipelines: Sequence[str] | None = None,
     ) -> list[Claim]:
-        """A document for each free worker, then prefetched ones for the workers `ahead`.
+        """Claim a document for each free worker, then prefetched ones for the workers `ahead`.
 
-        Only of these pipelines; None: of all.
+        Only documents of these pipelines; None: of all.
         """
         return self.claim_rooms([Room(workers, ahead, pipelines)])[0]
 
     def claim_rooms(self, rooms: Sequence[Room]) -> tuple[list[Claim], float]:
-        """Documents for each room, in the order of the queue.
+        """Claim documents for each room, in the order of the queue.
 
-        Also, in how many seconds a quota that holds documents back lets one start.
+        The second value is the seconds until a quota that holds documents back lets one start.
 
-        A claim need not survive a power cut: no worker would be left to hold it. A lease that ended
-        while this claim waited for a lock is left alone: its holder had to wait as well.
+        A claim need not survive a power cut: its worker would not survive either. A lease that
+        ended while this claim waited for a lock is not rescued: its worker had to wait as well.
         """
         self.follow_settings()
         claimed: list[Claim] = []
@@ -226,11 +226,11 @@ class Store(ABC):
         return self._writer.run_alone(claim, durable=False)()
 
     def fold(self) -> None:
-        """Bring the queue up to what happened, without a claim."""
+        """Apply the events of the queue without a claim."""
         self.claim_for([])
 
     def _fold_now_and_then(self) -> None:
-        """Fold a long list of events where nobody claims; one process is enough."""
+        """Fold a long list of events if no worker claims; one process is enough."""
         self._unfolded_writes += 1
         if self._unfolded_writes < FOLD_AFTER:
             return
@@ -243,39 +243,39 @@ class Store(ABC):
                     self.fold()
 
     def held_claim(self, id_: str, fence: int) -> Claim | None:
-        """The claim of this document and fence; None: it is held no more."""
+        """The claim of this document and fence; None: it has ended."""
         return self._read_whole(claims.held_claim, id_, fence)
 
-    def renew(self, held: Sequence[Claim]) -> list[Claim]:
-        """Renew the leases; return the claims that are held no more."""
-        return self._write(lambda tx: claims.renew(tx, held), durable=False)
+    def renew(self, held_claims: Sequence[Claim]) -> list[Claim]:
+        """Renew the leases; return the claims that are lost."""
+        return self._write(lambda tx: claims.renew(tx, held_claims), durable=False)
 
-    def lost(self, held: Sequence[Claim]) -> list[Claim]:
-        """The claims that are held no more: cancelled, or rescued from this worker."""
-        return self._read_whole(claims.lost, held)
+    def lost(self, held_claims: Sequence[Claim]) -> list[Claim]:
+        """The claims that ended without this worker: cancelled, or rescued from it."""
+        return self._read_whole(claims.lost, held_claims)
 
     def progress(self, steps: Sequence[Progress]) -> None:
-        """Record how far claims are; an old one leaves no trace."""
+        """Record the progress of claims; a stale one is ignored."""
         self._write(lambda tx: claims.progress(tx, steps), durable=False)
 
     def finish(self, claim: Claim, outcome: Outcome) -> Saved:
-        """Save the outcome of a claim; an old one changes nothing."""
+        """Save the outcome of a claim; a stale one changes nothing."""
         return self.finish_all([(claim, outcome)])[0]
 
     def finish_all(self, outcomes: Sequence[tuple[Claim, Outcome]]) -> list[Saved]:
         """Save many outcomes in one transaction."""
         return self._write(lambda tx: ends.settle_all(tx, outcomes), folds=True)
 
-    def keep_interim(self, kept: Sequence[tuple[Claim, Interim]]) -> list[Saved]:
-        """Keep what steps found until the document ends; an old claim changes nothing.
+    def keep_interim(self, interims: Sequence[tuple[Claim, Interim]]) -> list[Saved]:
+        """Store results of steps until the document ends; a stale claim changes nothing.
 
-        It need not survive a power cut: then the steps are repeated.
+        They need not survive a power cut: then the steps are repeated.
         """
-        return self._write(lambda tx: ends.keep_interim(tx, kept), durable=False)
+        return self._write(lambda tx: ends.keep_interim(tx, interims), durable=False)
 
-    def release(self, held: Sequence[Claim]) -> list[Saved]:
+    def release(self, held_claims: Sequence[Claim]) -> list[Saved]:
         """Give back claims without an outcome; the attempts do not count."""
-        return self._write(lambda tx: ends.release(tx, held))
+        return self._write(lambda tx: ends.release(tx, held_claims))
 
     def release_from(self, workers: Sequence[str]) -> int:
         """Give back all claims of these workers, when they stop; the attempts do not count."""
@@ -287,13 +287,13 @@ class Store(ABC):
             return [row[0] for row in connection.execute(sql("lease_holders"))]
 
     def rescue_from(self, worker: str) -> int:
-        """Requeue what a worker held that is known to be gone, before its leases end."""
+        """Requeue the documents of a worker that is known to be gone, before its leases end."""
         return self._write(lambda tx: ends.rescue_from(tx, worker))
 
     def attend(
         self, engine: str, workers: int, pipelines: Sequence[str] = (DEFAULT_PIPELINE,)
     ) -> None:
-        """Record that an engine runs so many workers for pipelines; valid as long as a lease."""
+        """Record the workers and pipelines of an engine, for the duration of a lease."""
         self._write(lambda tx: claims.attend(tx, engine, workers, pipelines), durable=False)
 
     def leave(self, engine: str) -> None:
@@ -305,7 +305,7 @@ class Store(ABC):
     def blob_place(self, place: str) -> tuple[str, bool]:
         """The installation's id, and whether the marker of this place was ever written.
 
-        A place that is not known is added.
+        An unknown place is added.
         """
         with self._reading(whole=True) as connection:
             row = connection.execute(sql("blob_place"), (place,)).fetchone()
@@ -325,11 +325,11 @@ class Store(ABC):
     def usage(
         self, customer: str | None = None, *, first: int = 0, last: int = 2**31
     ) -> list[Usage]:
-        """What customers used from one day since 1970 to another, by day and customer."""
+        """The usage from one day since 1970 to another, by day and customer."""
         return self._read(reads.usage, customer, first, last)
 
     def add_up_usage(self) -> int:
-        """Replace rows of one customer and day by their sum, in portions; how many."""
+        """Replace rows of the same customer and day by their sum; return how many rows."""
 
         def add_up(tx: Transaction) -> int:
             sums: dict[tuple[int, int], UsageRow] = {}
@@ -346,7 +346,7 @@ class Store(ABC):
             number += portion
         return number
 
-    # --- decisions of people; `by` is who decided ---
+    # --- decisions of people; `by` is the actor ---
 
     def cancel(
         self, id_: str, *, by: str | None = None, check: DocumentCheck | None = None
@@ -363,7 +363,7 @@ class Store(ABC):
         by: str | None = None,
         check: DocumentCheck | None = None,
     ) -> Document:
-        """Queue a document that has ended once more; the password holds until it ends."""
+        """Queue an ended document again; the password is kept until it ends."""
         self._write(lambda tx: actions.retry_document(tx, id_, password, check), by=by)
         return self.document(id_)
 
@@ -375,7 +375,7 @@ class Store(ABC):
         by: str | None = None,
         check: DocumentCheck | None = None,
     ) -> Document:
-        """Change the urgency, metadata or reference of a document, as `document_changes` has it."""
+        """Change the urgency, metadata or reference of a document, as in `document_changes`."""
         self._write(
             lambda tx: change_document.change_document(tx, id_, changes, check), by=by, folds=True
         )
@@ -386,12 +386,12 @@ class Store(ABC):
     ) -> list[str]:
         """Delete a document, after cancelling a pending one; return the keys of its texts.
 
-        One that was deleted before stays so, unchecked. Its events stay, with its id in them.
+        A deleted document does not change and is not checked. Its events stay, with its id.
         """
         return self._write(lambda tx: actions.delete_document(tx, id_, check), by=by)
 
     def add_customer(self, name: str, *, by: str | None = None, **settings: Any) -> bool:
-        """Add a customer with these settings, in one step; False: it exists and stays as it is."""
+        """Add a customer with these settings; False: it exists and does not change."""
         return self._write(lambda tx: actions.add_with_settings(tx, name, settings), by=by)
 
     def set_customer(self, name: str, *, by: str | None = None, **changes: Any) -> None:
@@ -399,7 +399,7 @@ class Store(ABC):
         self._write(lambda tx: actions.set_customer(tx, name, changes), by=by)
 
     def delete_customer(self, name: str, *, by: str | None = None) -> bool:
-        """Delete a customer without documents; False: it has some. Usage stays as numbers."""
+        """Delete a customer; False: it has documents. Its usage stays as numbers."""
         return self._write(lambda tx: actions.delete_customer(tx, name), by=by)
 
     def pause(self, name: str, *, by: str | None = None) -> None:
@@ -423,7 +423,7 @@ class Store(ABC):
         expires: NotBefore | None = None,
         by: str | None = None,
     ) -> Key:
-        """Add a key; its customer must be known."""
+        """Add a key; its customer must exist."""
         self._write(lambda tx: actions.add_key(tx, id_, sha256, owner, expires), by=by)
         return self.key(id_)
 
@@ -432,21 +432,21 @@ class Store(ABC):
         return self.key(id_)
 
     def use_policy(self, name: PolicyName, *, by: str | None = None) -> Switched | None:
-        """Place all pending documents by another policy; None: it was in force."""
+        """Place all pending documents by another policy; None: it is in force already."""
 
         def switch(connection: Connection) -> Switched | None:
             tx = self._transaction(connection)
             tx.actor = by
             return switch_policy.switch(tx, name)
 
-        if self.policy() == name:  # as at nearly every start: nobody need wait
+        if self.policy() == name:  # as at nearly every start: no need to block writes
             return None
         return self._writer.run_alone(switch, durable=True, excludes_writes=True)
 
     def use_quotas(self, pipelines: Sequence[Pipeline]) -> None:
-        """Set the quotas of these pipelines, as an engine or a server does that starts.
+        """Set the quotas of these pipelines, as each engine and server does when it starts.
 
-        Where the settings of two processes differ, the last start wins.
+        If the settings of two processes differ, the last start wins.
         """
 
         def save(connection: Connection) -> list[str]:
@@ -458,7 +458,7 @@ class Store(ABC):
         for change in self._writer.run_alone(save, durable=True):
             _log.warning("fairlead: %s", change)
 
-    # --- how changes are made ---
+    # --- transactions ---
 
     def _write(
         self,
@@ -468,9 +468,9 @@ class Store(ABC):
         by: str | None = None,
         folds: bool = False,
     ) -> T:
-        """One change in a transaction, which others may share; `by` is who decided it.
+        """One change in a transaction that others may share; `by` is the actor.
 
-        `folds`: it adds to the events of the queue, which are folded now and then.
+        `folds`: it adds events to the queue, which are folded now and then.
         """
         self.follow_settings()
         result = self._writer.run(partial(self._change, action, by), durable=durable)
@@ -502,24 +502,24 @@ class Store(ABC):
 
     @contextmanager
     def _snapshot(self, connection: Connection) -> Iterator[Connection]:
-        """A connection that sees one snapshot, within a transaction of this one."""
+        """A connection with one snapshot, during a transaction of this one."""
         yield connection
 
     def follow_settings(self) -> None:
-        """Switch the policy where the settings name one, once for each time they change.
+        """Switch to the policy of the settings, once for each time they change.
 
-        So two processes with different settings do not switch it to and fro.
+        So two processes with different settings do not switch it back and forth.
         """
-        wanted = self._rules().policy
-        if wanted in (None, self._policy_set):
+        policy = self._rules().policy
+        if policy in (None, self._policy_set):
             return
-        done = self.use_policy(wanted)
-        self._policy_set = wanted
-        if done is not None and done.documents:
+        switched = self.use_policy(policy)
+        self._policy_set = policy
+        if switched is not None and switched.documents:
             _log.warning(
                 "fairlead: the policy is now %s (was %s); documents placed anew: %s, "
                 "of customers: %s",
-                *(done.after, done.before, done.documents, done.customers),
+                *(switched.after, switched.before, switched.documents, switched.customers),
             )
 
     # --- reads ---
@@ -539,7 +539,7 @@ class Store(ABC):
         *values: P.args,
         **named: P.kwargs,
     ) -> T:
-        """As `_read`, over all customers also within `seen_by`."""
+        """As `_read`, over all customers, also within `seen_by`."""
         with self._reading(whole=True) as connection:
             return query(connection, *values, **named)
 
@@ -547,7 +547,7 @@ class Store(ABC):
         return self._read(reads.document, self._rules(), id_)
 
     def stored_document(self, id_: str) -> StoredDocument:
-        """What storage keeps of a document beyond what is shown."""
+        """The stored fields of a document that are not displayed."""
         return self._read(reads.stored_document, id_)
 
     def documents(
@@ -568,7 +568,7 @@ class Store(ABC):
     ) -> list[Document]:
         """Documents, newest first; `before` is the last id of the page before.
 
-        `name` is a part of the name; ASCII letters may be large or small. `metadata` has the JSON
+        `name` is a part of the name; the case of ASCII letters is ignored. `metadata` has the JSON
         texts of top-level keys, strings without their quotes.
         """
         return self._read(
@@ -593,11 +593,11 @@ class Store(ABC):
         return self._read(batches.read_batch, id_)
 
     def place(self, id_: str) -> QueuePlace | None:
-        """What goes before a document; None: it is not in the queue."""
+        """The documents before a document; None: it is not in the queue."""
         return self._read_queue(position.place, id_)
 
     def customer(self, name: str, *, among_others: bool = False) -> CustomerRecord:
-        """A customer; `among_others`: with how many accounts go before it, under fair."""
+        """A customer; `among_others`: including the accounts before it, under fair."""
         with self._reading() as own, self._reading(whole=True) as whole:
             return reads.customer(
                 own, whole, self._rules(), self._now(whole), name, among_others=among_others
@@ -619,7 +619,7 @@ class Store(ABC):
     ) -> list[tuple[int, Document]]:
         """Ended documents in order of completion, each with the number of that event.
 
-        They begin after an event's number; of one customer or of all. No lower number will appear.
+        They follow the event `after`; of one customer or of all. No lower number will appear.
         """
         return self._read(reads.ends, after, limit, customer, self._last_event_to_read())
 
@@ -652,7 +652,7 @@ class Store(ABC):
         return self._read_whole(reads.keys)
 
     def deleted_customer(self, id_: str) -> str | None:
-        """Whose document of this id was deleted; None: none was."""
+        """The customer of the deleted document of this id; None: it was not deleted."""
         return self._read(reads.deleted_customer, id_)
 
     def tallies(self) -> list[Tally]:
@@ -680,7 +680,7 @@ class Store(ABC):
         return self._read_queue(reads.is_idle, pipelines)
 
     def claimable(self, most: int) -> int:
-        """About how many documents could be begun now, counted up to `most`."""
+        """About how many documents could start now, counted up to `most`."""
         return self._read_queue(reads.claimable, most)
 
     def known_documents(self, ids: Iterable[str]) -> set[str]:
@@ -696,7 +696,7 @@ class Store(ABC):
         return self._read(reads.short_texts, id_)
 
     def results(self, id_: str) -> list[tuple[str, Content]]:
-        """What was found in a document, by role: text, markdown, data, file."""
+        """The results of a document, by role: text, markdown, data, file."""
         return self._read(reads.results, id_)
 
     def result_content(self, id_: str, role: str, name: str = "") -> bytes | None:
@@ -716,7 +716,7 @@ class Store(ABC):
         return self._read_whole(reads.known_texts, ids)
 
     def problems(self) -> list[str]:
-        """What is wrong with the database, for the doctor."""
+        """Problems of the database, for the doctor."""
         with self._reading(whole=True) as connection:
             return self._damage(connection) + reads.problems(connection, self._rules())
 
@@ -728,23 +728,23 @@ class Store(ABC):
         return self._read_queue(reads.fairness)
 
     def pipelines(self) -> dict[str, PipelineCounts]:
-        """What waits, runs and ended lately of each pipeline, and the use of its quota."""
+        """Waiting, running and recently ended documents of each pipeline, and its quota's use."""
         return self._read_queue(pipeline_reads.pipelines)
 
     def flow(self) -> Flow:
-        """The latest work, from which starts are forecast."""
+        """The recent work, from which starts are forecast."""
         return self._read_queue(reads.flow)
 
     def pipeline_state(self, name: str) -> PipelineState:
-        """What holds back the documents of a pipeline, or of a queue of it."""
+        """What prevents the documents of a pipeline, or of a queue of it, from starting."""
         return self._read_queue(quotas.state, name)
 
     def unserved(self) -> list[str]:
-        """Queues in which documents wait, and that no running worker serves."""
+        """Queues with waiting documents that no running worker serves."""
         return self._read_queue(quotas.unserved)
 
     def _last_event_to_read(self) -> int | None:
-        """Up to which number no event will still appear; None: any."""
+        """The number up to which all events are final; None: all are."""
         return None
 
     def _read_queue(
@@ -753,6 +753,6 @@ class Store(ABC):
         *values: P.args,
         **named: P.kwargs,
     ) -> T:
-        """Ask about the queue as a whole, by the rules in force and at this time."""
+        """Read the whole queue, by the rules in force and at this time."""
         with self._reading(whole=True) as connection:
             return query(connection, self._rules(), self._now(connection), *values, **named)

@@ -13,7 +13,7 @@ from fairlead.storage.sql.transaction import Transaction
 
 
 def switch(tx: Transaction, to: PolicyName) -> Switched | None:
-    """Order all waiting documents by the other policy; None: it was in force."""
+    """Order all waiting documents by another policy; None: it is in force already."""
     loaded = LoadedQueue(tx.connection, tx.rules).read()
     before = loaded.stored.policy
     if before == to:
@@ -23,20 +23,20 @@ def switch(tx: Transaction, to: PolicyName) -> Switched | None:
     loaded.load_unknown(1)
     _to_fair(tx, loaded) if to == "fair" else _to_classic(tx, loaded)
     members = [member for member in loaded.queue.members.values() if not member.is_account]
-    done = Switched(
+    switched = Switched(
         before,
         to,
         sum(member.waiting for member in members),
         sum(member.waiting > 0 for member in members),
     )
     loaded.save()
-    tx.add_event(EventKind.POLICY_SWITCHED, **asdict(done))
+    tx.add_event(EventKind.POLICY_SWITCHED, **asdict(switched))
     tx.write()
-    return done
+    return switched
 
 
 def _to_fair(tx: Transaction, loaded: LoadedQueue) -> None:
-    """Debts follow from the classic counts, places from the order of the queue before."""
+    """Set debts by the classic counts, and places by the previous order of the queue."""
     old, unit = loaded.queue, tx.rules.unit
     order = sorted(
         (place, entry.member.id)
@@ -44,11 +44,11 @@ def _to_fair(tx: Transaction, loaded: LoadedQueue) -> None:
         if (place := old.place_of(entry)) is not None
     )
     counts = _next_classic_counts(tx)
-    queue = _rewritten(tx, loaded, "fair")
+    queue = _rebuilt(tx, loaded, "fair")
     for member in queue.members.values():
-        member.share.tag, member.share.tagged, member.share.place = 0.0, 0, None
-        member.share.debt_at = tx.now
-        member.share.debt = 0.0
+        share = member.share
+        share.debt, share.debt_at = 0.0, tx.now
+        share.tag, share.tagged, share.place = 0.0, 0, None
     for member in list(queue.members.values()):
         if member.is_account:
             continue
@@ -64,17 +64,17 @@ def _to_fair(tx: Transaction, loaded: LoadedQueue) -> None:
 
 
 def _to_classic(tx: Transaction, loaded: LoadedQueue) -> None:
-    """Each customer's count is the one shown; waiting documents keep priority and arrival."""
+    """Set counts to those of fair; waiting documents keep priority and arrival."""
     old = loaded.queue
     customers = [member for member in old.members.values() if not member.is_account]
-    known = {row[0] for row in tx.connection.execute(sql("customers_with_documents"))}
+    with_documents = {row[0] for row in tx.connection.execute(sql("customers_with_documents"))}
     counts = [
         (old.count(member.id, tx.now), tx.now, member.id)
         for member in customers
-        if member.id in known
+        if member.id in with_documents
     ]
     tx.connection.executemany(sql("save_counter"), counts)
-    queue = _rewritten(tx, loaded, "classic")
+    queue = _rebuilt(tx, loaded, "classic")
     for member in queue.members.values():
         share = member.share
         share.debt, share.tag, share.tagged, share.place = 0.0, 0.0, 0, None
@@ -83,16 +83,16 @@ def _to_classic(tx: Transaction, loaded: LoadedQueue) -> None:
     queue.place_in_order([member.id for member in customers], tx.now)
 
 
-def _rewritten(tx: Transaction, loaded: LoadedQueue, to: PolicyName) -> Queue:
-    """The same members under the other policy, with the slots that it gives documents."""
+def _rebuilt(tx: Transaction, loaded: LoadedQueue, to: PolicyName) -> Queue:
+    """The queue of the same members under another policy, with that policy's slots."""
     tx.policy = to
     for name in ("rewrite_slots", "rewrite_delayed_slots", "rewrite_running_slots"):
         tx.connection.execute(sql(name), (to,))
     tx.connection.execute(sql("forget_slots"))
     old = loaded.queue
     state = old.save_state()
-    after = QueueState(to, 0.0, state.credit, state.next_ticket, state.quotas)
-    queue = Queue(old.rule, old.lane, after)
+    new_state = QueueState(to, 0.0, state.credit, state.next_ticket, state.quotas)
+    queue = Queue(old.rule, old.lane, new_state)
     loaded.queue = queue
     for member in old.members.values():
         member.inner_clock, member.inner = None, {}
@@ -101,7 +101,7 @@ def _rewritten(tx: Transaction, loaded: LoadedQueue, to: PolicyName) -> Queue:
             entry.is_oldest_stale, entry.has_ahead = False, True
             if member.is_account:
                 entry.waiting = 0
-    for member in sorted(old.members.values(), key=lambda each: each.id):
+    for _, member in sorted(old.members.items()):
         queue.add(member)
     queue.changed = set(queue.members.values())
     loaded.forget_documents()
@@ -110,7 +110,7 @@ def _rewritten(tx: Transaction, loaded: LoadedQueue, to: PolicyName) -> Queue:
 
 
 def _next_classic_counts(tx: Transaction) -> dict[int, int]:
-    """What the next classic check would give each customer."""
+    """The count of each customer's next classic check."""
     counts = {}
     for id_, count, counted_at, text in tx.connection.execute(sql("classic_records")):
         own = rows.settings_from(text)

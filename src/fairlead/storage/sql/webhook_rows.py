@@ -1,6 +1,6 @@
-"""Deliveries of webhooks, made in the transaction of their event.
+"""Deliveries of webhooks, added in the transaction of their event.
 
-So a delivery exists exactly if its event does: a crash loses none and makes none twice.
+So a delivery exists exactly if its event does: a crash neither loses nor duplicates it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from fairlead.model.webhooks import TEST_KIND
 from fairlead.storage.sql import rows
 from fairlead.storage.sql.queries import Connection, sql
 
-_LEFT_OF_A_DELETED = frozenset(
+_KEPT_FIELDS = frozenset(
     {
         "id",
         "customer",
@@ -31,11 +31,11 @@ _LEFT_OF_A_DELETED = frozenset(
     }
     | {"submitted_at", "not_before", "started_at", "finished_at", "parent", "batch"}
 )
-"""Fields that events show as well; the others say what the document was."""
+"""Fields of a deleted document that stay in deliveries: events contain them as well."""
 
 
-class Subscription(NamedTuple):
-    """A webhook, and the kinds of events that it asked for."""
+class WebhookSubscription(NamedTuple):
+    """A webhook, and the kinds of events that it subscribes to."""
 
     id: str
     kinds: list[str]
@@ -43,13 +43,13 @@ class Subscription(NamedTuple):
 
 def subscriptions(
     connection: Connection, customers: Iterable[int]
-) -> dict[int | None, list[Subscription]]:
-    """The enabled webhooks of customers; None: those that are told of all customers."""
-    told: dict[int | None, list[Subscription]] = {}
+) -> dict[int | None, list[WebhookSubscription]]:
+    """The enabled webhooks by customer; under None, the webhooks for all customers."""
+    by_customer: dict[int | None, list[WebhookSubscription]] = {}
     values = (connection.array(sorted(customers)),)
-    for customer, id_, kinds in connection.execute(sql("webhooks_told"), values).fetchall():
-        told.setdefault(customer, []).append(Subscription(id_, json.loads(kinds)))
-    return told
+    for customer, id_, kinds in connection.execute(sql("enabled_webhooks"), values).fetchall():
+        by_customer.setdefault(customer, []).append(WebhookSubscription(id_, json.loads(kinds)))
+    return by_customer
 
 
 def add_deliveries(
@@ -57,20 +57,20 @@ def add_deliveries(
     now: float,
     webhooks: Iterable[str],
     kind: str,
-    what: int | dict[str, Any],
+    subject: int | dict[str, Any],
 ) -> None:
-    """Make a delivery of this kind for each of the webhooks, which `refresh_webhook` follows.
+    """Add a delivery of this kind to each of the webhooks; call `refresh_webhook` afterwards.
 
-    It tells of the document of this number, or of these data.
+    Its data are the document of this number, or those given.
     """
-    shown = what if isinstance(what, dict) else _shown_document(connection, what)
-    document = None if isinstance(what, dict) else shown["id"]
+    data = subject if isinstance(subject, dict) else _document_data(connection, subject)
+    document = None if isinstance(subject, dict) else data["id"]
     for webhook in webhooks:
-        _insert(connection, now, webhook, kind, shown, document=document)
+        _insert(connection, now, webhook, kind, data, document=document)
 
 
-def _shown_document(connection: Connection, document: int) -> dict[str, Any]:
-    """The document, with the data of its result where the store keeps them."""
+def _document_data(connection: Connection, document: int) -> dict[str, Any]:
+    """The document, with the data of its result if the database stores them."""
     row = connection.execute(rows.DOCUMENT.select + " WHERE d.seq = ?", (document,)).fetchone()
     assert row is not None  # noqa: S101 (it was changed in this transaction)
     data: bytes | None = connection.execute(sql("short_data"), (document,)).get
@@ -78,7 +78,7 @@ def _shown_document(connection: Connection, document: int) -> dict[str, Any]:
 
 
 def add_test(connection: Connection, now: float, webhook: str) -> int:
-    """One delivery that tells of nothing, due now; its number."""
+    """Add a test delivery, due now; return its number."""
     number = _insert(connection, now, webhook, TEST_KIND, {"webhook": webhook})
     refresh_webhook(connection, webhook)
     return number
@@ -93,7 +93,7 @@ def _insert(
     *,
     document: str | None = None,
 ) -> int:
-    """One more delivery, due now; its number.
+    """Add a delivery, due now; return its number.
 
     Its body is the same at every attempt, until its document is deleted.
     """
@@ -104,34 +104,33 @@ def _insert(
 
 
 def lock_webhook(connection: Connection, webhook: str) -> None:
-    """Let nobody else change the deliveries of a webhook in this transaction."""
+    """Lock the deliveries of a webhook until the end of the transaction."""
     connection.execute(sql("lock_webhook"), (webhook,))
 
 
 def refresh_webhook(connection: Connection, webhook: str) -> None:
-    """Note when the first delivery is due. The lock comes first, so that it sees all of them."""
+    """Record when the first delivery is due; the lock lets it see all deliveries."""
     lock_webhook(connection, webhook)
     connection.execute(sql("refresh_webhook"), (webhook,))
 
 
 def forget_document(connection: Connection, id_: str) -> None:
-    """Remove what a document was from its deliveries; those that are due are still sent.
+    """Remove a document's contents from its deliveries; due deliveries are still sent.
 
-    Responses of receivers may repeat it, so they are removed too.
+    Responses of receivers may repeat the contents, so they are removed too.
     """
     for number, body in connection.execute(sql("deliveries_of"), (id_,)).fetchall():
         content = json.loads(body)
-        left = {
-            name: value if name in _LEFT_OF_A_DELETED else None
-            for name, value in content["data"].items()
+        kept_fields = {
+            name: value if name in _KEPT_FIELDS else None for name, value in content["data"].items()
         }
-        connection.execute(sql("empty_delivery"), (_body(content | {"data": left}), number))
+        connection.execute(sql("empty_delivery"), (_body(content | {"data": kept_fields}), number))
 
 
 def forget_customer(connection: Connection, name: str) -> None:
-    """Remove the name of a customer from what webhooks of all customers were told, or will be.
+    """Remove the name of a customer from all deliveries of webhooks for all customers.
 
-    No index leads there: they are looked through, which only the deletion of a customer does.
+    This scans the deliveries without an index; only the deletion of a customer needs it.
     """
     text = json.dumps(name, ensure_ascii=False)
     for mark in "!%_":
@@ -139,8 +138,8 @@ def forget_customer(connection: Connection, name: str) -> None:
     for number, body in connection.execute(sql("deliveries_with"), (f"%{text}%",)).fetchall():
         content = json.loads(body)
         if content["data"].get("customer") == name:
-            left = content | {"data": content["data"] | {"customer": None}}
-            connection.execute(sql("empty_delivery"), (_body(left), number))
+            anonymous = content | {"data": content["data"] | {"customer": None}}
+            connection.execute(sql("empty_delivery"), (_body(anonymous), number))
 
 
 def _body(content: dict[str, Any]) -> str:

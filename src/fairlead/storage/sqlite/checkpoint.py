@@ -1,8 +1,8 @@
 """WAL checkpoints of SQLite in a background thread, beside the connection that writes.
 
-By default SQLite checkpoints in the commit that finds the WAL long, and all writers wait for some
-ten thousand pages and two fsyncs. Here a thread copies the pages. Only the few that were written
-meanwhile are left to the writer, after which the WAL starts anew.
+By default SQLite checkpoints in the commit that finds a long WAL, and all writers wait for about
+ten thousand pages and two fsyncs. Here a thread copies the pages. The writer copies only the few
+that were written meanwhile, and then the WAL starts from its beginning.
 """
 
 from __future__ import annotations
@@ -20,46 +20,49 @@ from fairlead.errors import DataError
 from fairlead.service import Service, run_in_thread
 from fairlead.storage.sqlite.connection import JOURNAL_BYTES, connect
 
-LONG_LOG = 8000
+LONG_WAL = 8000
 """Pages of 4 KiB. A longer WAL means fewer copies of pages that often change."""
-SHORT_LOG = 256
+SHORT_WAL = 256
 """Pages of the WAL that are allowed on any disk."""
-MAY_COPY_BESIDE = tuple(map(int, apsw.sqlite_lib_version().split("."))) >= (3, 51, 3)
+MAY_CHECKPOINT_IN_THREAD = tuple(map(int, apsw.sqlite_lib_version().split("."))) >= (3, 51, 3)
 """Before 3.51.3, SQLite could lose pages that were written during a checkpoint."""
 
 
 def refuse_growth(path: Path, pages: int) -> None:
-    """Raise FullError for a large transaction whose pages a checkpoint would have no room for.
+    """Raise FullError for a large transaction if the disk has no room to checkpoint its pages.
 
-    They take room twice, in the WAL and in the database. Small ones have it in the reserve. If
-    they were accepted, nothing could be deleted any more.
+    Pages take room twice, in the WAL and in the database. The reserve has room for small
+    transactions. If large ones filled the disk, even deletions would fail.
     """
-    if pages > SHORT_LOG:
+    if pages > SHORT_WAL:
         disk = os.statvfs(path.parent)
         if disk.f_blocks > 0 and disk.f_bavail * disk.f_frsize < 2 * pages * 4096:
             raise apsw.FullError("no room for a checkpoint")
 
 
 class Checkpointer:
-    """Watches the WAL of the connection that writes. After an error it tries again later."""
+    """Checkpoints the WAL of the connection that writes. After an error it tries again later.
 
-    def __init__(self, connection: apsw.Connection, another: Callable[[], apsw.Connection]) -> None:
+    `connect` opens the connection of the background thread.
+    """
+
+    def __init__(self, connection: apsw.Connection, connect: Callable[[], apsw.Connection]) -> None:
         self._connection = connection
-        self._another = another
+        self._connect = connect
         self._pages = 0
-        self._due = LONG_LOG
+        self._due = LONG_WAL
         self._file_limit = JOURNAL_BYTES
         self._copying: Future[None] | None = None
         connection.set_wal_hook(self._note_pages)
 
     def after_commit(self) -> None:
-        """Start a checkpoint of a long WAL, or finish it, until the WAL has started anew."""
+        """Start or finish a checkpoint of a long WAL, until the WAL has started over."""
         is_copying = self._copying is not None and not self._copying.done()
-        long = LONG_LOG if self._pages < SHORT_LOG else self._long_log()
-        if self._pages < long:
-            self._due = long
+        limit = LONG_WAL if self._pages < SHORT_WAL else self._longest_wal()
+        if self._pages < limit:
+            self._due = limit
         elif not is_copying and self._pages >= self._due:
-            self._due = self._pages + long
+            self._due = self._pages + limit
             self._begin()
         elif not is_copying:
             self._checkpoint_here()
@@ -69,22 +72,22 @@ class Checkpointer:
         if self._copying is not None:
             wait([self._copying])
 
-    def _long_log(self) -> int:
-        """A fraction of what the disk has left: a checkpoint needs as much as the WAL has."""
-        long = LONG_LOG
+    def _longest_wal(self) -> int:
+        """The pages of a long WAL; fewer on a nearly full disk: a checkpoint needs as much room."""
+        pages = LONG_WAL
         with suppress(OSError):
             disk = os.statvfs(Path(self._connection.filename).parent)
             if disk.f_blocks:
-                long = min(LONG_LOG, max(SHORT_LOG, disk.f_bavail * disk.f_frsize // (4096 * 16)))
-        self._limit_file(long)
-        return long
+                pages = min(LONG_WAL, max(SHORT_WAL, disk.f_bavail * disk.f_frsize // (4096 * 16)))
+        self._limit_file(pages)
+        return pages
 
     def _limit_file(self, pages: int) -> None:
-        """Shorten the file when the WAL starts anew where room is short.
+        """On a nearly full disk, let the file shrink when the WAL starts over.
 
-        Commits would go on in a long file while the database has no room for a checkpoint.
+        Otherwise commits would continue in a long file, and a checkpoint would have no room.
         """
-        limit = JOURNAL_BYTES if pages == LONG_LOG else SHORT_LOG * 4096
+        limit = JOURNAL_BYTES if pages == LONG_WAL else SHORT_WAL * 4096
         if limit != self._file_limit:
             self._connection.execute(f"PRAGMA journal_size_limit = {limit}").fetchall()
             self._file_limit = limit
@@ -94,7 +97,7 @@ class Checkpointer:
         return apsw.SQLITE_OK
 
     def _begin(self) -> None:
-        if not MAY_COPY_BESIDE:
+        if not MAY_CHECKPOINT_IN_THREAD:
             self._checkpoint_here()
             return
         try:
@@ -103,25 +106,25 @@ class Checkpointer:
             self._checkpoint_here()
 
     def _copy(self) -> None:
-        with suppress(apsw.Error, DataError), closing(self._another()) as connection:
-            # A connection knows of the WAL only after its first query.
+        with suppress(apsw.Error, DataError), closing(self._connect()) as connection:
+            # A connection opens the WAL with its first query.
             connection.execute("SELECT count(*) FROM sqlite_schema").fetchall()
             connection.wal_checkpoint()
 
     def _checkpoint_here(self) -> None:
-        """Pages that others write or still read meanwhile are left for a later commit."""
+        """Checkpoint in this thread; pages that others write or read wait for a later commit."""
         with suppress(apsw.Error):
             self._connection.wal_checkpoint()
 
 
 PURGE_SECONDS = 20.0
-"""Deleted contents are gone from the WAL after about so long."""
+"""Deleted contents leave the WAL after about this time."""
 _READERS_MS = 500
-"""How long a truncation, which makes writers wait, waits for readers."""
+"""How long a truncation waits for readers; writers wait for it."""
 
 
 def truncate_wal(path: Path) -> bool:
-    """Checkpoint all of the WAL and empty its file; False: somebody reads or writes."""
+    """Checkpoint all of the WAL and empty its file; False: a reader or writer prevents it."""
     with closing(connect(path)) as connection:
         connection.set_busy_timeout(_READERS_MS)
         try:
@@ -133,10 +136,10 @@ def truncate_wal(path: Path) -> bool:
 
 
 class Purger:
-    """Truncates the WAL soon after deletions and at the end: it still has what was deleted.
+    """Truncates the WAL soon after deletions and at the end, because it still has the contents.
 
-    `secure_delete` overwrites the contents in the database file, at the next checkpoint. The file
-    `mark` exists while that is due, for whoever opens the database after a kill.
+    `secure_delete` overwrites them in the database file at the next checkpoint. The file `mark`
+    exists while a purge is due, so that the next process purges after a kill.
     """
 
     def __init__(self, truncate: Callable[[], bool], mark: Path) -> None:
@@ -151,7 +154,7 @@ class Purger:
     def note_deletion(self) -> None:
         with self._lock:
             if not self._is_due:
-                with suppress(OSError):  # then nobody makes up for it after a kill
+                with suppress(OSError):  # without the mark, a kill may leave the contents
                     self._mark.touch(0o600)
             self._is_due = True
             if self._service is None:

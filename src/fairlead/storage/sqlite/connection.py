@@ -57,7 +57,7 @@ def schema() -> Schema:
     return schema_of(shared_schema())
 
 
-class Connection(apsw.Connection):
+class SqliteConnection(apsw.Connection):
     """A connection that runs the shared statements."""
 
     is_remote = False
@@ -72,10 +72,10 @@ class Connection(apsw.Connection):
         return results
 
 
-def connect(path: Path, cache: int = READER_CACHE) -> Connection:
+def connect(path: Path, cache: int = READER_CACHE) -> SqliteConnection:
     """A connection to an existing database, ready for use, with so many KiB of page cache."""
     with our_errors(path):
-        connection = Connection(
+        connection = SqliteConnection(
             str(path), flags=apsw.SQLITE_OPEN_READWRITE, statementcachesize=STATEMENTS
         )
         connection.set_busy_timeout(int(1000 * BUSY_SECONDS))

@@ -1,7 +1,7 @@
-"""The number of the last durable event, in a file beside the database.
+"""The high-water mark: the number of the last durable event, in a file beside the database.
 
-A damaged WAL ends, for SQLite, before its first wrong frame: the commits after it are gone without
-an error. The mark tells that they were there.
+SQLite reads a damaged WAL up to its first wrong frame: later commits are lost without an error. The
+mark shows that they existed.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ LAST_EVENT = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'ev
 
 
 class HighWaterMark:
-    """Written after each durable commit, without fsync: it may be behind, and is never ahead."""
+    """Written after each durable commit, without fsync: it may lag behind, but is never ahead."""
 
     def __init__(self, database: Path) -> None:
         self._path = database.with_name(f"{database.name}-mark")
         self._file = -1
-        with suppress(OSError):  # everything else works without it
+        with suppress(OSError):  # the store works without a mark
             self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
     def write(self, event: int) -> None:
@@ -34,7 +34,7 @@ class HighWaterMark:
 
 
 def read_mark(database: Path) -> int:
-    """The last event that was durable; 0 where that is unknown."""
+    """The number of the last durable event; 0 if it is unknown."""
     try:
         return int(database.with_name(f"{database.name}-mark").read_bytes())
     except (OSError, ValueError):
@@ -42,6 +42,6 @@ def read_mark(database: Path) -> int:
 
 
 def remove_mark(database: Path) -> None:
-    """The database is new."""
+    """Delete the mark of an earlier database: a new one has no events."""
     with suppress(OSError):
         database.with_name(f"{database.name}-mark").unlink()

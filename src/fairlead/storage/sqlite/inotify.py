@@ -1,8 +1,8 @@
 """Wake-ups between processes that hold one SQLite file open: they touch a file and watch it.
 
-A touch after each commit is one system call, however many processes watch the file by inotify. The
-kernel merges signals that nobody has read yet, and a watch ends with its process, so nothing is
-left to clean up. docs/decisions/0024 compares this with sockets.
+A touch after each commit is one system call, for any number of processes that watch the file by
+inotify. The kernel merges unread signals, and a watch ends with its process, so nothing needs
+cleaning up. docs/decisions/0024 compares this with sockets.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from fairlead.service import Service, WakePipe
 _log = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.02
-"""How often subscribers compare versions where there is no inotify."""
+"""How often subscribers compare versions without inotify."""
 WATCHED_POLL_SECONDS = 0.25
-"""The same with inotify: a process may have no right to touch the file, or it was deleted."""
+"""The same with inotify: touches can fail for lack of permission or after a deletion."""
 PAUSE_SECONDS = 0.002
-"""After a signal: a burst of commits wakes subscribers at most 500 times a second."""
+"""The pause after a signal: a burst of commits wakes subscribers at most 500 times a second."""
 
 _IN_ATTRIB = 0x4
 _IN_MOVE_SELF = 0x800
-"""What a muted watch waits for: a watch must wait for something."""
+"""The event of a muted watch: a watch needs at least one."""
 _MOST_BYTES = 4096
 
 
@@ -38,7 +38,7 @@ class Watch:
     """An inotify instance, readable after a touch of one file. Raises OSError."""
 
     def __init__(self, path: Path) -> None:
-        libc = ctypes.PyDLL(None, use_errno=True)  # keeps the interpreter's lock: calls are short
+        libc = ctypes.PyDLL(None, use_errno=True)  # holds the interpreter's lock: calls are short
         if not hasattr(libc, "inotify_init1"):
             raise OSError("this system has no inotify")
         self._path = os.fsencode(path)
@@ -59,8 +59,8 @@ class Watch:
 
     @contextmanager
     def muted(self) -> Iterator[None]:
-        """Hear of no touch meanwhile, of whomever it is."""
-        with suppress(OSError):  # the file was deleted, so there is nothing to hear
+        """Ignore all touches within the context."""
+        with suppress(OSError):  # the file was deleted, so there are no touches
             self._wait_for(_IN_MOVE_SELF)
         yield
         with suppress(OSError):
@@ -82,10 +82,10 @@ def _checked(result: int) -> int:
 
 
 class InotifyFeed(ChangeFeed):
-    """A change feed that hears of the commits of other processes from the first subscription on.
+    """A change feed that listens for commits of other processes from the first subscription on.
 
-    The writer calls `committed` after each commit of this process. Where the file cannot be opened
-    or watched, subscribers poll; the log says why.
+    The writer calls `committed` after each commit of this process. If the file cannot be opened or
+    watched, subscribers poll, and the log says why.
     """
 
     def __init__(self, path: Path, version: Callable[[], int]) -> None:
@@ -97,13 +97,13 @@ class InotifyFeed(ChangeFeed):
         try:
             self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            _log.debug("fairlead: commits wake no other process: %s", error)
+            _log.debug("fairlead: commits cannot wake other processes: %s", error)
 
     def committed(self) -> None:
-        """Wake the subscribers of this process and of the others. For one thread at a time.
+        """Wake the subscribers of this process and of others. For one thread at a time.
 
-        The touch must not wake our own listener, which would cost as much as the commit. What
-        others touch meanwhile is committed by then, and announced here.
+        The touch must not wake this process's own listener, which would cost as much as the commit.
+        The announcement here also covers commits of other processes during the mute.
         """
         listener = self._listener
         if listener is None:
@@ -129,24 +129,24 @@ class InotifyFeed(ChangeFeed):
 
     def _touch(self) -> None:
         if self._file >= 0:
-            with suppress(OSError):  # the others poll
+            with suppress(OSError):  # other processes poll
                 os.utime(self._file)
 
     def _listen(self) -> None:
-        """Listen from now on; where that is impossible, the next subscription tries again."""
+        """Start to listen; if that fails, the next subscription tries again."""
         self._listener, self.poll_seconds = None, POLL_SECONDS
         if self._file < 0:
             return
         try:
             self._listener = _Listener(Watch(self._path), self.announce)
         except OSError as error:
-            _log.debug("fairlead: commits of other processes are polled for: %s", error)
+            _log.debug("fairlead: subscribers poll for commits of other processes: %s", error)
         else:
             self.poll_seconds = WATCHED_POLL_SECONDS
 
 
 class _Listener:
-    """Calls a function after each touch of a watched file, in a thread of its own."""
+    """Calls a function after each touch of a watched file, in its own thread."""
 
     def __init__(self, watch: Watch, announce: Callable[[], None]) -> None:
         self._watch = watch
@@ -158,7 +158,7 @@ class _Listener:
 
     @property
     def is_of_another_process(self) -> bool:
-        """Whether this is the copy of a fork: its thread runs in the parent only."""
+        """Whether this is a copy in a forked child: the thread runs in the parent only."""
         return self._process != os.getpid()
 
     def muted(self) -> AbstractContextManager[None]:

@@ -1,7 +1,7 @@
-"""Waiting for the lock of another process: the busy handler of a connection that writes.
+"""The busy handler of a connection that writes: it waits for the lock of another process.
 
-SQLite's own busy timeout cannot be cut short: it runs to its end even if this process is asked to
-stop, and in the main thread no signal handler runs meanwhile.
+SQLite's own busy timeout cannot be cut short: it runs to its end even if this process is about to
+stop, and in the main thread it blocks signal handlers.
 """
 
 from __future__ import annotations
@@ -12,31 +12,31 @@ from fairlead.backoff import Backoff
 
 BUSY_SECONDS = 30.0
 STILL_BUSY_SECONDS = 1.0
-"""How long to wait for a lock after the last wait was in vain: other threads wait behind this."""
+"""How long to wait for a lock after the last wait failed, because other threads wait too."""
 LAST_SECONDS = 2.0
 """How long to wait when this process is about to stop."""
 STILL_LAST_SECONDS = 0.05
 
 
 class LockWait:
-    """Called by SQLite after each failed attempt; returns whether to try again."""
+    """SQLite calls it after each failed attempt; it returns whether to try again."""
 
     def __init__(self) -> None:
         self.is_vain = False
-        """Whether the last wait was in vain."""
+        """Whether the last wait ended without the lock."""
         self._is_hurried = False
         self._since = 0.0
         self._backoff = Backoff(0.001, 0.1)
 
     def __call__(self, attempts: int) -> bool:
-        """Pause before the next attempt; False: it has waited long enough."""
+        """Pause before the next attempt; False: the time is over."""
         if attempts == 0:
             self._since = time.monotonic()
             self._backoff.succeeded()
-        left = self._since + self.longest - time.monotonic()
-        if left <= 0:
+        seconds_left = self._since + self.longest - time.monotonic()
+        if seconds_left <= 0:
             return False
-        time.sleep(min(left, self._backoff.failed()))
+        time.sleep(min(seconds_left, self._backoff.failed()))
         return True
 
     @property
@@ -46,6 +46,6 @@ class LockWait:
         return STILL_BUSY_SECONDS if self.is_vain else BUSY_SECONDS
 
     def hurry(self) -> None:
-        """Wait only for a moment from now on. Signal handlers may call it."""
+        """Wait only briefly from now on. Signal handlers may call it."""
         self._since = time.monotonic()
         self._is_hurried = True

@@ -22,12 +22,12 @@ from fairlead.storage.sqlite.change_watch import ChangeWatcher
 from fairlead.storage.sqlite.checkpoint import Checkpointer, Purger, refuse_growth, truncate_wal
 from fairlead.storage.sqlite.connection import (
     WRITER_CACHE,
+    SqliteConnection,
     check_schema,
     connect,
     our_errors,
     prepare,
 )
-from fairlead.storage.sqlite.connection import Connection as SqliteConnection
 from fairlead.storage.sqlite.high_water import LAST_EVENT, HighWaterMark, read_mark
 from fairlead.storage.sqlite.inotify import InotifyFeed
 from fairlead.storage.sqlite.lock_wait import LockWait
