@@ -24,6 +24,8 @@ LONG_WAL = 8000
 """Pages of 4 KiB. A longer WAL means fewer copies of pages that often change."""
 SHORT_WAL = 256
 """Pages of the WAL that are allowed on any disk."""
+LOOK_PAGES = 64
+"""Pages that the WAL grows between two looks at the room on the disk, each as long as 20 rows."""
 MAY_CHECKPOINT_IN_THREAD = tuple(map(int, apsw.sqlite_lib_version().split("."))) >= (3, 51, 3)
 """Before 3.51.3, SQLite could lose pages that were written during a checkpoint."""
 
@@ -50,7 +52,8 @@ class Checkpointer:
         self._connection = connection
         self._connect = connect
         self._pages = 0
-        self._due = LONG_WAL
+        self._longest = self._due = LONG_WAL
+        self._looked_at = -LOOK_PAGES
         self._file_limit = JOURNAL_BYTES
         self._copying: Future[None] | None = None
         connection.set_wal_hook(self._note_pages)
@@ -74,13 +77,16 @@ class Checkpointer:
 
     def _longest_wal(self) -> int:
         """The pages of a long WAL; fewer on a nearly full disk: a checkpoint needs as much room."""
-        pages = LONG_WAL
+        if self._looked_at <= self._pages < self._looked_at + LOOK_PAGES:
+            return self._longest
+        self._looked_at, self._longest = self._pages, LONG_WAL
         with suppress(OSError):
             disk = os.statvfs(Path(self._connection.filename).parent)
             if disk.f_blocks:
-                pages = min(LONG_WAL, max(SHORT_WAL, disk.f_bavail * disk.f_frsize // (4096 * 16)))
-        self._limit_file(pages)
-        return pages
+                room = disk.f_bavail * disk.f_frsize // (4096 * 16)
+                self._longest = min(LONG_WAL, max(SHORT_WAL, room))
+        self._limit_file(self._longest)
+        return self._longest
 
     def _limit_file(self, pages: int) -> None:
         """On a nearly full disk, let the file shrink when the WAL starts over.
