@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from storekit import CRASHED, DAMAGED, DONE, Clock, must_claim, submit, submit_one
 
+from fairlead.model.documents import Delayed
+from fairlead.model.results import Interim
 from fairlead.model.usage import DAY, day_name
 from fairlead.storage import Store
 from fairlead.storage.sql import store as module
@@ -50,6 +52,15 @@ def test_seconds_are_told_to_the_millisecond(store: Store) -> None:
         submit_one(store, "acme")
         store.finish(must_claim(store), DONE._replace(seconds=seconds))
     assert [row.seconds for row in store.usage("acme")] == [0.3]
+
+
+def test_failed_attempts_of_steps_are_included(store: Store, clock: Clock) -> None:
+    submit_one(store, "acme")
+    interim = Interim(("fields",), 0, settled=1)
+    store.finish(must_claim(store), Delayed(1.0, interim, "step-failed", "It failed.", seconds=0.5))
+    clock.advance(2)
+    store.finish(must_claim(store), DONE._replace(seconds=0.25))
+    assert [row.seconds for row in store.usage("acme")] == [0.75]
 
 
 def test_facts_that_are_no_numbers_count_nothing(store: Store) -> None:

@@ -345,6 +345,7 @@ class _EndWriter:
         row = running.waiting(error=delayed.code, detail=delayed.detail)
         self._delayed.append((tx.now + delayed.delay, *row))
         self._interim.append((number, *interim_values(delayed.interim)))
+        tx.count_usage(running.customer, seconds=delayed.seconds or 0.0)
         tx.add_queue_event(running.ended(tx.now, delayed.seconds, is_delayed=True))
         self._count(running, "waiting")
         data: dict[str, Any] = {"error": delayed.code or "retry-later", "delay": delayed.delay}
