@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 from storekit import (
     CRASHED,
@@ -17,11 +20,13 @@ from storekit import (
     work_off,
 )
 
+from fairlead.errors import StoreBusy
 from fairlead.model.documents import EventKind, Saved, ShortTexts
 from fairlead.model.states import State
 from fairlead.policy.overdue_lane import OverdueLane
 from fairlead.policy.retry import RetryRule
 from fairlead.storage import Store
+from fairlead.storage.sql import claims
 
 SAVED, STALE = Saved.SAVED, Saved.STALE
 
@@ -39,6 +44,24 @@ def test_a_late_worker_changes_nothing(store: Store, clock: Clock) -> None:
     assert store.renew([old]) == [old]
     assert (store.document(old.id), store.customer("acme"), store.last_event()) == before
     assert store.finish(new, DONE) is SAVED
+
+
+def test_an_outage_between_two_rounds_of_a_claim_loses_no_claim(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit(store, "acme", 2)
+    claim_documents, rounds = claims.claim_documents, []
+
+    def claim_then_fail(*arguments: Any) -> Callable[[], claims.ClaimResult]:
+        rounds.append(arguments)
+        if len(rounds) == 2:
+            raise StoreBusy("the database is locked")
+        read = claim_documents(*arguments)
+        return lambda: read()._replace(is_partial=True)
+
+    monkeypatch.setattr(claims, "claim_documents", claim_then_fail)
+    assert len(store.claim_for(["a", "b"])) == 2
+    assert len(rounds) == 2
 
 
 def test_an_outcome_is_saved_once(store: Store) -> None:

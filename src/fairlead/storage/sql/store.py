@@ -208,7 +208,12 @@ class Store(ABC):
         requested = claims.Requested(rooms)
         width = requested.number + 1
         while True:
-            result = self._claim(requested, width)
+            try:
+                result = self._claim(requested, width)
+            except TemporarilyUnavailable:
+                if claimed:  # earlier rounds are committed; the next call meets the outage
+                    return claimed, 0.0
+                raise
             claimed += result.claims
             self._extent = result.extent
             if not result.is_partial:
