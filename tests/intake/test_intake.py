@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import os
@@ -41,7 +42,7 @@ SHORT, LONG = b"content", b"long " * 20_000
 BOTH = pytest.mark.parametrize("content", [SHORT, LONG], ids=["short", "long"])
 
 
-class Desk(NamedTuple):
+class IntakeKit(NamedTuple):
     """An intake with what it writes to."""
 
     intake: Intake
@@ -65,11 +66,11 @@ class Desk(NamedTuple):
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
+def kit(tmp_path: Path) -> Iterator[IntakeKit]:
     clock = Clock()
     store = sqlite_store(tmp_path, RulesInForce(), clock)
     files = LocalBlobs(tmp_path / "files")
-    yield Desk(
+    yield IntakeKit(
         *(Intake(store, files, limit=lambda: LIMIT, clock=clock), store, files),
         tmp_path / "files",
     )
@@ -82,143 +83,163 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
 
 @pytest.mark.parametrize("own", ["a\nb.txt", "caf\udce9.txt"], ids=["newline", "not UTF-8"])
 def test_a_name_that_is_given_stands_for_any_of_the_files(
-    desk: Desk, tmp_path: Path, own: str
+    kit: IntakeKit, tmp_path: Path, own: str
 ) -> None:
     path = tmp_path / own
     path.write_bytes(SHORT)
     with pytest.raises(InvalidName, match="rename it") as refused:
-        desk.intake.submit("acme", [(path, None)])
+        kit.intake.submit("acme", [(path, None)])
     assert ascii(str(path)) in str(refused.value)
-    (document,) = desk.intake.submit("acme", [(path, "good.txt")])
+    (document,) = kit.intake.submit("acme", [(path, "good.txt")])
     assert document.name == "good.txt"
 
 
 @BOTH
 def test_bytes_a_path_and_an_open_file_come_in_alike(
-    desk: Desk, tmp_path: Path, content: bytes
+    kit: IntakeKit, tmp_path: Path, content: bytes
 ) -> None:
     path = tmp_path / "letter.txt"
     path.write_bytes(content)
     with path.open("rb") as file:
-        documents = desk.intake.submit(
+        documents = kit.intake.submit(
             "acme", [(content, None), (path, None), (str(path), None), (file, None)]
         )
     assert [each.name for each in documents] == ["document"] + ["letter.txt"] * 3
     assert len({each.sha256 for each in documents}) == 1
     for each in documents:
-        assert desk.read(each) == content
+        assert kit.read(each) == content
         assert each.size == len(content)
         assert each.sha256 == hashlib.sha256(content).hexdigest()
-    assert desk.kept() == ({each.id for each in documents} if content == LONG else set())
+    assert kit.kept() == ({each.id for each in documents} if content == LONG else set())
 
 
-def test_short_ones_touch_no_folder_and_long_ones_are_files(desk: Desk) -> None:
-    desk.take(b"x" * SHORT_BYTES)
-    assert not desk.folder.exists()
+def test_short_ones_touch_no_folder_and_long_ones_are_files(kit: IntakeKit) -> None:
+    kit.take(b"x" * SHORT_BYTES)
+    assert not kit.folder.exists()
     contents = [b"one", b"x" * (SHORT_BYTES + 1), b"three", LONG]
-    documents = desk.intake.submit("acme", [(each, None) for each in contents])
-    assert [desk.read(each) for each in documents] == contents
-    assert desk.kept() == {documents[1].id, documents[3].id}
+    documents = kit.intake.submit("acme", [(each, None) for each in contents])
+    assert [kit.read(each) for each in documents] == contents
+    assert kit.kept() == {documents[1].id, documents[3].id}
 
 
-def test_a_stream_that_comes_in_drops_may_be_short_or_long(desk: Desk) -> None:
+def test_a_blob_that_cannot_be_deleted_refuses_no_other_upload(
+    kit: IntakeKit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path, **_options: object) -> None:
+        raise OSError(errno.EIO, "Input/output error", str(path))
+
+    (first,) = kit.intake.accept_each([offer(kit, LONG, key="k")])
+    repeated = offer(kit, LONG, key="k")
+    other = offer(kit, SHORT, customer="globex")
+    with monkeypatch.context() as broken_disk:
+        broken_disk.setattr(Path, "unlink", refuse)
+        accepted, again = kit.intake.accept_each([other, repeated])
+    assert isinstance(accepted, list)
+    assert again == first
+
+
+def test_a_stream_that_comes_in_drops_may_be_short_or_long(kit: IntakeKit) -> None:
     class Drops(io.BytesIO):
         def read(self, size: int | None = -1, /) -> bytes:
             return super().read(min(size or 0, 1000))
 
     for content in (SHORT, b"x" * SHORT_BYTES, LONG):
-        (document,) = desk.intake.submit("acme", [(Drops(content), None)])
-        assert desk.read(document) == content
-    assert desk.kept() == {document.id}
+        (document,) = kit.intake.submit("acme", [(Drops(content), None)])
+        assert kit.read(document) == content
+    assert kit.kept() == {document.id}
 
 
 def test_what_is_too_much_for_one_commit_becomes_files(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    kit: IntakeKit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(intake, "SHORT_TOGETHER", 10)
     contents = [b"1234", LONG, b"123456", b"1", b"12"]
-    documents = desk.intake.submit("acme", [(each, None) for each in contents])
-    assert [desk.read(each) for each in documents] == contents
-    assert desk.kept() == {documents[number].id for number in (1, 3, 4)}
+    documents = kit.intake.submit("acme", [(each, None) for each in contents])
+    assert [kit.read(each) for each in documents] == contents
+    assert kit.kept() == {documents[number].id for number in (1, 3, 4)}
 
 
-def offer(desk: Desk, *contents: bytes, customer: str = "acme", key: str | None = None) -> Offer:
+def offer(
+    kit: IntakeKit, *contents: bytes, customer: str = "acme", key: str | None = None
+) -> Offer:
     files = []
     for number, content in enumerate(contents):
-        file = desk.intake.begin()
+        file = kit.intake.begin()
         if file.add(content):
             file.flush()
         files.append((file, f"{number}.txt"))
     return Offer(customer, files, key=key)
 
 
-def test_what_comes_in_pieces_is_kept_alike(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_comes_in_pieces_is_kept_alike(
+    kit: IntakeKit, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(intake, "SHORT_TOGETHER", 20)
     contents = [(b"1" * 9, LONG, b"2" * 9), (b"3" * 9,), (LONG,), (b"5",)]
-    answers = desk.intake.accept_each([offer(desk, *each) for each in contents])
+    answers = kit.intake.accept_each([offer(kit, *each) for each in contents])
     documents = [each for answer in answers if isinstance(answer, list) for each in answer]
-    assert [desk.read(each) for each in documents] == [each for some in contents for each in some]
-    assert desk.kept() == {documents[number].id for number in (1, 3, 4)}
+    assert [kit.read(each) for each in documents] == [each for some in contents for each in some]
+    assert kit.kept() == {documents[number].id for number in (1, 3, 4)}
 
 
-def test_one_offer_that_is_refused_leaves_the_others(desk: Desk) -> None:
-    desk.store.add_customer("full", pending_cap=1)
-    offers = [offer(desk, SHORT, LONG, customer=name) for name in ("acme", "full", "globex")]
-    first, refused, last = desk.intake.accept_each(offers)
+def test_one_offer_that_is_refused_leaves_the_others(kit: IntakeKit) -> None:
+    kit.store.add_customer("full", pending_cap=1)
+    offers = [offer(kit, SHORT, LONG, customer=name) for name in ("acme", "full", "globex")]
+    first, refused, last = kit.intake.accept_each(offers)
     assert isinstance(refused, PendingCapReached)
     assert isinstance(first, list)
     assert isinstance(last, list)
-    assert [desk.read(each) for each in first + last] == [SHORT, LONG] * 2
-    assert desk.kept() == {first[1].id, last[1].id}
+    assert [kit.read(each) for each in first + last] == [SHORT, LONG] * 2
+    assert kit.kept() == {first[1].id, last[1].id}
 
 
-def test_an_offer_that_comes_again_leaves_no_second_file(desk: Desk) -> None:
+def test_an_offer_that_comes_again_leaves_no_second_file(kit: IntakeKit) -> None:
     for _ in range(2):
-        (answer,) = desk.intake.accept_each([offer(desk, SHORT, LONG, key="k")])
+        (answer,) = kit.intake.accept_each([offer(kit, SHORT, LONG, key="k")])
     assert isinstance(answer, list)
-    assert desk.kept() == {answer[1].id}
-    assert len(desk.store.documents()) == 2
+    assert kit.kept() == {answer[1].id}
+    assert len(kit.store.documents()) == 2
 
 
 def test_a_disk_that_is_full_takes_short_ones_only_with_their_group(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    kit: IntakeKit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Files cannot be written; the store, on another disk, still can."""
-    offers = [offer(desk, SHORT), offer(desk, SHORT, LONG)]
+    offers = [offer(kit, SHORT), offer(kit, SHORT, LONG)]
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("fairlead.blobs.local.fsync_path", full)
-    good, bad = desk.intake.accept_each(offers)
+    good, bad = kit.intake.accept_each(offers)
     assert isinstance(good, list)
     assert isinstance(bad, DiskFull)
-    assert [desk.read(each) for each in desk.store.documents()] == [SHORT]
+    assert [kit.read(each) for each in kit.store.documents()] == [SHORT]
     with pytest.raises(DiskFull):
-        desk.intake.submit("acme", [(SHORT, None), (LONG, None)])
-    assert desk.kept() == set()
-    assert len(desk.store.documents()) == 1
+        kit.intake.submit("acme", [(SHORT, None), (LONG, None)])
+    assert kit.kept() == set()
+    assert len(kit.store.documents()) == 1
 
 
-def test_a_stream_without_a_name_gets_one(desk: Desk) -> None:
-    assert desk.intake.submit("acme", [(io.BytesIO(b"content"), None)])[0].name == "document"
+def test_a_stream_without_a_name_gets_one(kit: IntakeKit) -> None:
+    assert kit.intake.submit("acme", [(io.BytesIO(b"content"), None)])[0].name == "document"
 
 
-def test_nothing_to_submit_is_nothing(desk: Desk) -> None:
-    assert desk.intake.submit("acme", []) == []
-    assert desk.store.customers() == []
+def test_nothing_to_submit_is_nothing(kit: IntakeKit) -> None:
+    assert kit.intake.submit("acme", []) == []
+    assert kit.store.customers() == []
 
 
 @pytest.mark.parametrize(
     "name", ["Übersicht März.pdf", "请求.docx", "a b.txt", "...", "-rf", "x" * 255]
 )
-def test_any_printable_name_is_kept_as_it_is(desk: Desk, name: str) -> None:
-    assert desk.take(name=name).name == name
+def test_any_printable_name_is_kept_as_it_is(kit: IntakeKit, name: str) -> None:
+    assert kit.take(name=name).name == name
 
 
-def test_the_name_of_a_path_never_becomes_a_path_of_ours(desk: Desk) -> None:
-    document = desk.take(LONG, name="passwd")
-    assert desk.kept() == {document.id}
+def test_the_name_of_a_path_never_becomes_a_path_of_ours(kit: IntakeKit) -> None:
+    document = kit.take(LONG, name="passwd")
+    assert kit.kept() == {document.id}
 
 
 # --- what is refused, and leaves nothing ---
@@ -231,66 +252,66 @@ def test_the_name_of_a_path_never_becomes_a_path_of_ours(desk: Desk) -> None:
         *("a\nb", "a\0b", "\x1b[31m", "a\x7f", "a\u2028b", "\udcff", "a\ud800"),
     ],
 )
-def test_a_bad_name_is_refused(desk: Desk, name: str) -> None:
+def test_a_bad_name_is_refused(kit: IntakeKit, name: str) -> None:
     with pytest.raises(InvalidName) as refused:
-        desk.take(name=name)
+        kit.take(name=name)
     str(refused.value).encode()  # can be shown and logged
-    assert desk.is_as_new()
+    assert kit.is_as_new()
 
 
-def test_an_empty_name_is_not_to_be_shorter(desk: Desk) -> None:
+def test_an_empty_name_is_not_to_be_shorter(kit: IntakeKit) -> None:
     with pytest.raises(InvalidName, match="must not be empty; give one, or leave it out"):
-        desk.take(name="")
+        kit.take(name="")
 
 
 @pytest.mark.parametrize(
     "customer", ["", " acme", "acme ", "a\nb", "a\0b", "\udcff", "x" * 201, "\u2029", "\t"]
 )
-def test_a_bad_customer_is_refused(desk: Desk, customer: str) -> None:
+def test_a_bad_customer_is_refused(kit: IntakeKit, customer: str) -> None:
     with pytest.raises(InvalidCustomer) as refused:
-        desk.intake.submit(customer, [(b"content", None)])
+        kit.intake.submit(customer, [(b"content", None)])
     str(refused.value).encode()
-    assert desk.is_as_new()
+    assert kit.is_as_new()
 
 
-def test_an_empty_document_is_refused(desk: Desk, tmp_path: Path) -> None:
+def test_an_empty_document_is_refused(kit: IntakeKit, tmp_path: Path) -> None:
     empty = tmp_path / "empty.txt"
     empty.touch()
     for source in (b"", empty, io.BytesIO()):
         with pytest.raises(EmptyDocument):
-            desk.intake.submit("acme", [(SHORT, None), (LONG, None), (source, "empty.txt")])
-    assert desk.is_as_new()
+            kit.intake.submit("acme", [(SHORT, None), (LONG, None), (source, "empty.txt")])
+    assert kit.is_as_new()
 
 
-def test_a_document_over_the_limit_is_refused(desk: Desk) -> None:
-    assert desk.take(b"x" * LIMIT).size == LIMIT
-    before = desk.kept()
+def test_a_document_over_the_limit_is_refused(kit: IntakeKit) -> None:
+    assert kit.take(b"x" * LIMIT).size == LIMIT
+    before = kit.kept()
     with pytest.raises(TooLarge):
-        desk.take(b"x" * (LIMIT + 1))
-    assert desk.kept() == before
+        kit.take(b"x" * (LIMIT + 1))
+    assert kit.kept() == before
 
 
 @pytest.mark.parametrize("what", ["missing", "folder", "pipe", "nul"])
-def test_what_is_no_file_is_refused(desk: Desk, tmp_path: Path, what: str) -> None:
+def test_what_is_no_file_is_refused(kit: IntakeKit, tmp_path: Path, what: str) -> None:
     path = tmp_path / ("a\0b" if what == "nul" else what)
     if what == "folder":
         path.mkdir()
     if what == "pipe":
         os.mkfifo(path)
     with pytest.raises(UnreadableSource):
-        desk.intake.submit("acme", [(b"content", None), (path, None)])
-    assert desk.is_as_new()
+        kit.intake.submit("acme", [(b"content", None), (path, None)])
+    assert kit.is_as_new()
 
 
 def test_a_file_that_may_not_be_read_is_refused(
-    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kit: IntakeKit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "secret.txt"
     path.write_bytes(b"content")
     forbid_reading(path, monkeypatch)
     with pytest.raises(UnreadableSource):
-        desk.intake.submit("acme", [(path, None)])
-    assert desk.is_as_new()
+        kit.intake.submit("acme", [(path, None)])
+    assert kit.is_as_new()
 
 
 def forbid_reading(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -307,20 +328,20 @@ def forbid_reading(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(Path, "open", open_)
 
 
-def test_a_file_that_is_open_as_text_is_refused(desk: Desk) -> None:
+def test_a_file_that_is_open_as_text_is_refused(kit: IntakeKit) -> None:
     with pytest.raises(UsageError, match="rb"):
-        desk.intake.submit("acme", [(io.StringIO("content"), None)])  # type: ignore[list-item]
-    assert desk.is_as_new()
+        kit.intake.submit("acme", [(io.StringIO("content"), None)])  # type: ignore[list-item]
+    assert kit.is_as_new()
 
 
 @pytest.mark.parametrize("source", [None, bytearray(b"x"), (each for each in (b"x",))])
-def test_what_is_no_source_is_refused(desk: Desk, source: Any) -> None:
+def test_what_is_no_source_is_refused(kit: IntakeKit, source: Any) -> None:
     with pytest.raises(UsageError, match=type(source).__name__):
-        desk.intake.submit("acme", [(source, None)])
-    assert desk.is_as_new()
+        kit.intake.submit("acme", [(source, None)])
+    assert kit.is_as_new()
 
 
-def test_a_file_that_does_not_wait_for_its_bytes_is_refused(desk: Desk) -> None:
+def test_a_file_that_does_not_wait_for_its_bytes_is_refused(kit: IntakeKit) -> None:
     """Else it would be cut off where it had none at the moment."""
     ours, theirs = os.pipe()
     os.set_blocking(ours, False)
@@ -330,37 +351,37 @@ def test_a_file_that_does_not_wait_for_its_bytes_is_refused(desk: Desk) -> None:
         os.fdopen(ours, "rb", buffering=0) as file,
         pytest.raises(UnreadableSource, match="does not wait"),
     ):
-        desk.intake.submit("acme", [(file, None)])
-    assert desk.is_as_new()
+        kit.intake.submit("acme", [(file, None)])
+    assert kit.is_as_new()
 
 
 @pytest.mark.parametrize("key", ["", " a", "ü", "x" * 256, "a\nb"])
-def test_an_idempotency_key_is_one_that_could_travel(desk: Desk, key: str) -> None:
+def test_an_idempotency_key_is_one_that_could_travel(kit: IntakeKit, key: str) -> None:
     with pytest.raises(UsageError, match="Idempotency-Key"):
-        desk.intake.submit("acme", [(b"content", None)], key=key)
-    assert desk.is_as_new()
+        kit.intake.submit("acme", [(b"content", None)], key=key)
+    assert kit.is_as_new()
 
 
 def test_a_file_that_vanishes_on_the_way_is_refused(
-    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kit: IntakeKit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "letter.txt"
     path.write_bytes(b"content")
-    begin = desk.files.begin
+    begin = kit.files.begin
 
     def vanish(key: str) -> LocalIncomingBlob:
         path.unlink(missing_ok=True)
         return begin(key)
 
-    monkeypatch.setattr(desk.files, "begin", vanish)
+    monkeypatch.setattr(kit.files, "begin", vanish)
     with pytest.raises(UnreadableSource):
-        desk.intake.submit("acme", [(LONG, None), (path, None)])
-    assert desk.is_as_new()
+        kit.intake.submit("acme", [(LONG, None), (path, None)])
+    assert kit.is_as_new()
 
 
 @BOTH
 @pytest.mark.parametrize("place", [0, 1, 9])
-def test_one_source_that_fails_leaves_nothing(desk: Desk, content: bytes, place: int) -> None:
+def test_one_source_that_fails_leaves_nothing(kit: IntakeKit, content: bytes, place: int) -> None:
     class Broken(io.BytesIO):
         def read(self, size: int | None = -1, /) -> bytes:
             if self.tell():
@@ -370,52 +391,52 @@ def test_one_source_that_fails_leaves_nothing(desk: Desk, content: bytes, place:
     sources: list[tuple[Source, None]] = [(content, None)] * 10
     sources[place] = (Broken(content), None)
     with pytest.raises(UnreadableSource, match="the line is dead"):
-        desk.intake.submit("acme", sources)
-    assert desk.is_as_new()
+        kit.intake.submit("acme", sources)
+    assert kit.is_as_new()
 
 
 @BOTH
-def test_what_the_store_refuses_leaves_no_file(desk: Desk, content: bytes) -> None:
+def test_what_the_store_refuses_leaves_no_file(kit: IntakeKit, content: bytes) -> None:
     with pytest.raises(UnknownCustomer):
-        desk.take(content, strict=True)
-    assert desk.is_as_new()
-    desk.store.add_customer("acme", pending_cap=1)
+        kit.take(content, strict=True)
+    assert kit.is_as_new()
+    kit.store.add_customer("acme", pending_cap=1)
     with pytest.raises(PendingCapReached):
-        desk.intake.submit("acme", [(content, None), (b"two", None)])
-    assert desk.is_as_new()
-    assert desk.take(content).count == 0
+        kit.intake.submit("acme", [(content, None), (b"two", None)])
+    assert kit.is_as_new()
+    assert kit.take(content).count == 0
 
 
 @BOTH
 def test_an_error_after_the_commit_costs_no_file(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, content: bytes
+    kit: IntakeKit, monkeypatch: pytest.MonkeyPatch, content: bytes
 ) -> None:
     """The answer got lost, the rows are there: then so must be the bytes."""
-    submit = desk.store.submit
+    submit = kit.store.submit
 
     def committed_and_lost(submission: Submission) -> list[Document]:
         submit(submission)
         raise DataError("the connection broke")
 
-    monkeypatch.setattr(desk.store, "submit", committed_and_lost)
+    monkeypatch.setattr(kit.store, "submit", committed_and_lost)
     with pytest.raises(DataError):
-        desk.take(content)
-    (document,) = desk.store.documents()
-    assert desk.read(document) == content
+        kit.take(content)
+    (document,) = kit.store.documents()
+    assert kit.read(document) == content
 
 
 def test_bytes_are_safe_before_the_row_is_there(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    kit: IntakeKit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    submit = desk.store.submit
+    submit = kit.store.submit
     kept_before = []
 
     def look_first(submission: Submission) -> list[Document]:
-        kept_before.append(desk.kept() == {each.id for each in submission.documents[:2]})
+        kept_before.append(kit.kept() == {each.id for each in submission.documents[:2]})
         return submit(submission)
 
-    monkeypatch.setattr(desk.store, "submit", look_first)
-    desk.intake.submit("acme", [(LONG, None), (LONG, None), (SHORT, None)])
+    monkeypatch.setattr(kit.store, "submit", look_first)
+    kit.intake.submit("acme", [(LONG, None), (LONG, None), (SHORT, None)])
     assert kept_before == [True]
 
 
@@ -423,11 +444,11 @@ def test_bytes_are_safe_before_the_row_is_there(
 
 
 @BOTH
-def test_a_repeat_leaves_no_second_file(desk: Desk, content: bytes) -> None:
-    first = desk.take(content, key="k")
-    assert desk.take(content, key="k") == first
-    assert desk.kept() == ({first.id} if content == LONG else set())
-    assert desk.read(first) == content
+def test_a_repeat_leaves_no_second_file(kit: IntakeKit, content: bytes) -> None:
+    first = kit.take(content, key="k")
+    assert kit.take(content, key="k") == first
+    assert kit.kept() == ({first.id} if content == LONG else set())
+    assert kit.read(first) == content
 
 
 @pytest.mark.parametrize(
@@ -440,37 +461,37 @@ def test_a_repeat_leaves_no_second_file(desk: Desk, content: bytes) -> None:
     ids=["content", "name", "options"],
 )
 def test_another_body_is_a_conflict_and_leaves_no_file(
-    desk: Desk, other: dict[str, object]
+    kit: IntakeKit, other: dict[str, object]
 ) -> None:
-    first = desk.take(LONG, name="a", key="k")
+    first = kit.take(LONG, name="a", key="k")
     with pytest.raises(IdempotencyConflict):
-        desk.take(**{"content": LONG, "name": "a", "key": "k", **other})  # type: ignore[arg-type]
-    assert desk.kept() == {first.id}
+        kit.take(**{"content": LONG, "name": "a", "key": "k", **other})  # type: ignore[arg-type]
+    assert kit.kept() == {first.id}
 
 
-def test_names_and_contents_cannot_be_mixed_up(desk: Desk) -> None:
+def test_names_and_contents_cannot_be_mixed_up(kit: IntakeKit) -> None:
     """The same names and the same contents, put together in another way, are another body."""
-    desk.intake.submit("acme", [(b"1", "a"), (b"2", "b")], key="k")
+    kit.intake.submit("acme", [(b"1", "a"), (b"2", "b")], key="k")
     for other in ([(b"2", "a"), (b"1", "b")], [(b"2", "b"), (b"1", "a")], [(b"1", "a")]):
         with pytest.raises(IdempotencyConflict):
-            desk.intake.submit("acme", other, key="k")
-    assert len(desk.store.documents()) == 2
+            kit.intake.submit("acme", other, key="k")
+    assert len(kit.store.documents()) == 2
 
 
 def test_a_spare_file_that_cannot_be_removed_is_no_reason_to_refuse(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    kit: IntakeKit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither the repeat nor what came beside it."""
-    (first,) = accepted(desk.intake.accept_each([offer(desk, LONG, key="k")])[0])
+    (first,) = accepted(kit.intake.accept_each([offer(kit, LONG, key="k")])[0])
 
     def refuse(_keys: object) -> None:
         raise FilesUnreachable("nothing may be deleted there")
 
-    monkeypatch.setattr(desk.files, "delete", refuse)
-    again, beside = desk.intake.accept_each([offer(desk, LONG, key="k"), offer(desk, SHORT)])
+    monkeypatch.setattr(kit.files, "delete", refuse)
+    again, beside = kit.intake.accept_each([offer(kit, LONG, key="k"), offer(kit, SHORT)])
     assert accepted(again) == [first]
-    assert desk.read(*accepted(beside)) == SHORT
-    assert desk.take(LONG, name="0.txt", key="k") == first
+    assert kit.read(*accepted(beside)) == SHORT
+    assert kit.take(LONG, name="0.txt", key="k") == first
 
 
 def accepted(outcome: list[Document] | Exception) -> list[Document]:

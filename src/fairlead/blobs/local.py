@@ -286,8 +286,9 @@ class LocalBlobs:
         return content
 
     def delete(self, keys: Iterable[str]) -> None:
-        for key in keys:
-            self.path(key).unlink(missing_ok=True)
+        with our_errors(self._root):
+            for key in keys:
+                self.path(key).unlink(missing_ok=True)
 
     def older_than(self, before: float) -> Iterator[list[str]]:
         self.check()  # another installation's files are no orphans of this one
