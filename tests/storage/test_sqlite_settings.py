@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from fairlead.storage.sqlite.connection import connect, prepare
+from fairlead.storage.sql.queries import sql
+from fairlead.storage.sqlite.connection import AT_ONCE, connect, prepare
+
+
+@pytest.mark.parametrize("number", [0, 1, AT_ONCE - 1, AT_ONCE, AT_ONCE + 1, 3 * AT_ONCE])
+def test_any_number_of_rows_is_inserted_in_order(tmp_path: Path, number: int) -> None:
+    prepare(tmp_path / "fairlead.db")
+    with closing(connect(tmp_path / "fairlead.db")) as connection:
+        events = [(float(at), "submitted", 1, at, None, None) for at in range(number)]
+        connection.executemany(sql("add_event"), events)
+        inserted = connection.execute(
+            "SELECT at, kind, customer, document, data, actor FROM events"
+        )
+        assert inserted.fetchall() == events
+        connection.executemany(sql("save_tally"), [("waiting", 1, 1)] * number)
+        total = connection.execute("SELECT coalesce(sum(documents), 0) FROM queue_tallies").get
+        assert total == number, "each row changes the one before it"
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from itertools import count
 
 from fairlead.storage.sql.queries import (
     Schema,
+    insert_parts,
     read_statements,
     schema_of,
     shared_schema,
@@ -18,7 +19,6 @@ from fairlead.storage.sql.queries import (
 _INDEXED_BY = re.compile(r" INDEXED BY \w+")
 _NOT_IN_ARRAY = re.compile(r"NOT IN \(SELECT value FROM json_each\((\?\d*)\)\)")
 _IN_ARRAY = re.compile(r"IN \(SELECT value FROM json_each\((\?\d*)\)\)")
-_INSERT = re.compile(r"(INSERT INTO .*VALUES )\(([^)]*)\)(\nON CONFLICT.*)?", re.DOTALL)
 _PLACEHOLDER = re.compile(r"\?(\d*)")
 _SQLITE_ONLY = re.compile(r"^(CREATE TABLE|INSERT INTO) document_numbers[^;]*;\n", re.MULTILINE)
 _TYPES = {
@@ -66,7 +66,7 @@ def repeated(statement: str, times: int, constant: tuple[bool, ...]) -> bytes | 
 
     The values of constant columns come first, once for all rows.
     """
-    insert = _INSERT.fullmatch(statement)
+    insert = insert_parts(statement)
     if insert is None:
         return None
     number = count(1)
@@ -74,10 +74,10 @@ def repeated(statement: str, times: int, constant: tuple[bool, ...]) -> bytes | 
 
     def row() -> str:
         values = iter([value or f"${next(number)}" for value in shared])
-        return _PLACEHOLDER.sub(lambda _: next(values), insert[2])
+        return _PLACEHOLDER.sub(lambda _: next(values), insert.values)
 
     rows = "), (".join(row() for _ in range(times))
-    return f"{insert[1]}({rows}){insert[3] or ''}".encode()
+    return f"{insert.head}({rows}){insert.tail}".encode()
 
 
 @cache

@@ -165,8 +165,7 @@ class Session:
         columns = [_array(column) for column in zip(*rows, strict=True)]
         return self._send(encoded(statement), columns)
 
-    def executemany(self, statement: str, rows: Iterable[Sequence[Any]], /) -> object:
-        rows = list(rows)
+    def executemany(self, statement: str, rows: Sequence[Sequence[Any]], /) -> object:
         self.has_written |= bool(rows)
         if rows and takes_columns(statement):
             self._execute_columns(statement, rows)
@@ -177,7 +176,7 @@ class Session:
             self._send(encoded(statement), row)
         return None
 
-    def _insert(self, statement: str, rows: list[Sequence[Any]]) -> list[Sequence[Any]]:
+    def _insert(self, statement: str, rows: Sequence[Sequence[Any]]) -> Sequence[Sequence[Any]]:
         """Insert rows by statements of many rows; return the rest."""
         constant = self._constant.get(statement) or (True,) * len(rows[0])
         columns = zip(*rows, strict=True)

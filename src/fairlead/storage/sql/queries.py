@@ -10,6 +10,7 @@ from importlib.resources import files
 from typing import Any, NamedTuple, Protocol
 
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
+_INSERT = re.compile(r"(INSERT INTO .*VALUES )\(([^)]*)\)(\nON CONFLICT.*)?", re.DOTALL)
 _COMMENT = re.compile(r"^ *--.*\n?", re.MULTILINE)
 
 SCHEMA_NUMBER = 1
@@ -54,6 +55,21 @@ def sql(name: str) -> str:
     return statements()[name]
 
 
+class InsertParts(NamedTuple):
+    """An INSERT of one row: what stands before its values, these, and what follows."""
+
+    head: str
+    values: str
+    tail: str
+
+
+@cache
+def insert_parts(statement: str) -> InsertParts | None:
+    """The parts of an INSERT of one row, from which one of many is made; None: it is none."""
+    match = _INSERT.fullmatch(statement)
+    return None if match is None else InsertParts(match[1], match[2], match[3] or "")
+
+
 class Cursor(Protocol):
     """The result of a statement."""
 
@@ -77,7 +93,7 @@ class Connection(Protocol):
         """A list of values as one value."""
 
     def execute(self, statement: str, values: Sequence[Any] = (), /) -> Cursor: ...
-    def executemany(self, statement: str, rows: Iterable[Sequence[Any]], /) -> object:
+    def executemany(self, statement: str, rows: Sequence[Sequence[Any]], /) -> object:
         """Run the statement for each of the rows."""
 
     def query_many(

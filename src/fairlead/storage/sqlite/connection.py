@@ -5,9 +5,11 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,13 @@ from fairlead.errors import (
     StoreBusy,
     TemporarilyUnavailable,
 )
-from fairlead.storage.sql.queries import SCHEMA_NUMBER, Schema, schema_of, shared_schema
+from fairlead.storage.sql.queries import (
+    SCHEMA_NUMBER,
+    Schema,
+    insert_parts,
+    schema_of,
+    shared_schema,
+)
 from fairlead.storage.sqlite.high_water import remove_mark
 from fairlead.storage.sqlite.lock_wait import BUSY_SECONDS
 
@@ -35,6 +43,9 @@ JOURNAL_BYTES = 64 << 20
 STATEMENTS = 1024
 """Prepared statements in the cache. Each row of an executemany uses an entry up: with apsw's 100,
 a batch of 34 documents would evict all of them."""
+AT_ONCE = 16
+"""Rows that one statement inserts: each takes 1.2 to 2.4 us instead of 1.5 to 3.5, one by one."""
+_NUMBERED = re.compile(r"\?\d")
 
 _FIRST_PRAGMAS = """
 PRAGMA auto_vacuum = INCREMENTAL;
@@ -65,11 +76,29 @@ class SqliteConnection(apsw.Connection):
     def array(self, values: Sequence[int] | Sequence[str]) -> str:
         return json.dumps(values)
 
+    def executemany(self, statement: str, rows: Sequence[Sequence[Any]], /) -> None:  # type: ignore[override]
+        together = _insert_of_many(statement) if len(rows) >= AT_ONCE else None
+        while together is not None and len(rows) >= AT_ONCE:
+            self.execute(together, tuple(chain.from_iterable(rows[:AT_ONCE])))
+            rows = rows[AT_ONCE:]
+        if rows:
+            super().executemany(statement, rows)
+
     def query_many(self, statement: str, rows: Sequence[Sequence[Any]], /) -> list[tuple[Any, ...]]:
         results: list[tuple[Any, ...]] = []
         for row in rows:
             results += self.execute(statement, tuple(row))
         return results
+
+
+@cache
+def _insert_of_many(statement: str) -> str | None:
+    """An INSERT of one row as one of `AT_ONCE` rows; None: it is another statement."""
+    insert = insert_parts(statement)
+    if insert is None or _NUMBERED.search(insert.values):
+        return None
+    rows = "), (".join([insert.values] * AT_ONCE)
+    return f"{insert.head}({rows}){insert.tail}"
 
 
 def connect(path: Path, cache: int = READER_CACHE) -> SqliteConnection:
