@@ -16,7 +16,7 @@ from forkkit import shared
 from reportlab.pdfgen.canvas import Canvas
 
 from fairlead.read import CannotRead, Extracted, ReadLimits, extract
-from fairlead.worker.sandbox.process import Job, JobAnswer, Sandbox
+from fairlead.worker.sandbox.process import JobAnswer, ReadJob, Sandbox
 
 PATIENCE = 60.0
 
@@ -73,16 +73,16 @@ def start() -> Iterator[Callable[..., Reading]]:
 
 
 @pytest.fixture(params=["file", "short"])
-def job(tmp_path: Path, request: pytest.FixtureRequest) -> Callable[[bytes], Job]:
+def job(tmp_path: Path, request: pytest.FixtureRequest) -> Callable[[bytes], ReadJob]:
     """A document as a job: on disk, or short and at hand."""
 
-    def make(data: bytes) -> Job:
+    def make(data: bytes) -> ReadJob:
         sha256 = hashlib.sha256(data).hexdigest()
         if request.param == "short":
-            return Job(data, sha256)
+            return ReadJob(data, sha256)
         path = tmp_path / sha256
         path.write_bytes(data)
-        return Job(path, sha256)
+        return ReadJob(path, sha256)
 
     return make
 

@@ -22,7 +22,7 @@ from fairlead.worker.sandbox.answer import (
     parse_answer,
     plain,
 )
-from fairlead.worker.sandbox.limits import Limits
+from fairlead.worker.sandbox.limits import SandboxLimits
 from fairlead.worker.sandbox.protocol import BadFrame, FrameReader, Tag, pack, pack_part
 from fairlead.worker.sandbox.spool import SpooledBytes
 
@@ -225,7 +225,7 @@ def test_escaped_quotes_do_not_hide_structure() -> None:
 )
 def test_more_files_than_allowed_end_the_child(limits: ReadLimits, sizes: list[int]) -> None:
     """All pictures have a limit, and the PDF has the same."""
-    frames = FrameReader(Limits(read=limits))
+    frames = FrameReader(SandboxLimits(read=limits))
     for size in sizes:
         push(frames, pack_part("page-001.png", bytes(size), Tag.FILE))
     with pytest.raises(BadFrame, match="files"):
@@ -244,7 +244,7 @@ def push(frames: FrameReader, stream: bytes) -> None:
 
 
 def test_parts_and_files_are_kept_apart(tmp_path: Path) -> None:
-    frames = FrameReader(Limits(), tmp_path)
+    frames = FrameReader(SandboxLimits(), tmp_path)
     push(frames, pack_part("page-001.png", b"picture", Tag.FILE) + pack_part("a", b"part"))
     assert frames.take_parts() == ((b"a", b"part"),)
     assert frames.take_files() == ((b"page-001.png", b"picture"),)
@@ -256,7 +256,7 @@ def test_a_long_part_waits_on_disk(tmp_path: Path) -> None:
     """Safety finding 5: parts of an archive were in memory until they were saved."""
     reader, writer = os.pipe()
     os.set_blocking(reader, False)
-    frames = FrameReader(Limits(), tmp_path)
+    frames = FrameReader(SandboxLimits(), tmp_path)
     long, short = bytes(range(256)) * 1_000, b"short"
     stream = b"".join(pack_part(*part) for part in (("a", long), ("b", short), ("c", long[1:])))
     stream += pack({"done": True})

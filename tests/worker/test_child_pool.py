@@ -14,10 +14,10 @@ from fairlead.worker.sandbox import child_pool
 from fairlead.worker.sandbox.child_pool import ChildPool
 from fairlead.worker.sandbox.forkserver import ForkServer
 from fairlead.worker.sandbox.job_dir import JobDir
-from fairlead.worker.sandbox.limits import Limits
-from fairlead.worker.sandbox.process import Job, JobAnswer, Sandbox
+from fairlead.worker.sandbox.limits import SandboxLimits
+from fairlead.worker.sandbox.process import JobAnswer, ReadJob, Sandbox
 
-LIMITS = Limits()
+LIMITS = SandboxLimits()
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def ready(sandbox: Sandbox) -> Sandbox:
 
 
 def read(sandbox: Sandbox, content: bytes) -> list[JobAnswer]:
-    sandbox.send(Job(content, sha256(content).hexdigest()))
+    sandbox.send(ReadJob(content, sha256(content).hexdigest()))
     while not (answers := sandbox.receive()):
         select.select([sandbox], [], [])
     return answers
@@ -114,7 +114,7 @@ def test_a_child_that_holds_much_memory_is_not_kept(
 
 def test_new_limits_need_new_children(pool: ChildPool) -> None:
     acme = kept(pool, "acme")
-    new = pool.take(Limits(seconds=7.0), "acme")
+    new = pool.take(SandboxLimits(seconds=7.0), "acme")
     assert is_gone(acme)
     assert new.limits.seconds == 7.0
     pool.end(new)

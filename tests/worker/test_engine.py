@@ -27,7 +27,7 @@ from fairlead.worker.engine import LocalEngine, Stop
 from fairlead.worker.result_writer import SHORT_TEXTS, FinishedJob, ResultWriter
 from fairlead.worker.sandbox.answer import Extraction
 from fairlead.worker.sandbox.forkserver import ForkServer
-from fairlead.worker.sandbox.process import Job, Sandbox
+from fairlead.worker.sandbox.process import ReadJob, Sandbox
 from fairlead.worker.slot import WorkerSlot
 
 LONG = b"x" * (SHORT_TEXTS + 1)
@@ -107,7 +107,7 @@ def run_and(fairlead: Fairlead, after_start: Callable[[WorkerSlot], None]) -> No
     """
     send = WorkerSlot.send
 
-    def send_and(slot: WorkerSlot, job: Job) -> FinishedJob | None:
+    def send_and(slot: WorkerSlot, job: ReadJob) -> FinishedJob | None:
         finished = send(slot, job)
         after_start(slot)
         return finished

@@ -19,7 +19,7 @@ from fairlead.model.documents import Claim, Document, EventKind
 from fairlead.model.states import State
 from fairlead.worker.engine import LocalEngine
 from fairlead.worker.sandbox.forkserver import ForkServer
-from fairlead.worker.sandbox.process import Job
+from fairlead.worker.sandbox.process import ReadJob
 from fairlead.worker.slot import WorkerSlot
 
 pytestmark = pytest.mark.usefixtures("own_fork_servers")
@@ -97,7 +97,7 @@ def test_a_suspect_is_read_alone_in_a_fresh_process(install: Install) -> None:
     engine = fairlead.services.engine(1)
     send = WorkerSlot.send
 
-    def send_and_note(slot: WorkerSlot, job: Job) -> Any:
+    def send_and_note(slot: WorkerSlot, job: ReadJob) -> Any:
         sent.append((slot.claims[-1].id, slot.claims[-1].attempts, slot.sandbox.pid))
         return send(slot, job)
 
@@ -150,7 +150,7 @@ def test_documents_of_a_customer_go_to_the_child_that_serves_it(install: Install
     sent: dict[int, set[str]] = {}
     send = WorkerSlot.send
 
-    def send_and_note(slot: WorkerSlot, job: Job) -> Any:
+    def send_and_note(slot: WorkerSlot, job: ReadJob) -> Any:
         sent.setdefault(slot.sandbox.pid, set()).add(slot.claims[-1].customer)
         return send(slot, job)
 

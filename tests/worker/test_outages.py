@@ -29,8 +29,8 @@ from fairlead.worker import engine as local
 from fairlead.worker.engine import LocalEngine
 from fairlead.worker.result_writer import SHORT_TEXTS, FinishedJob
 from fairlead.worker.sandbox.job_dir import JobDir
-from fairlead.worker.sandbox.limits import Limits
-from fairlead.worker.sandbox.process import Job
+from fairlead.worker.sandbox.limits import SandboxLimits
+from fairlead.worker.sandbox.process import ReadJob
 from fairlead.worker.slot import WorkerSlot
 
 LONG = b"x" * (SHORT_TEXTS + 1)
@@ -242,7 +242,7 @@ def test_no_document_is_over_its_time_because_nobody_listened(
     content = next(samples(1, seed=4, pages=(500, 500))).content
     send = WorkerSlot.send
 
-    def send_and_wait_for_a_lock(slot: WorkerSlot, job: Job) -> FinishedJob | None:
+    def send_and_wait_for_a_lock(slot: WorkerSlot, job: ReadJob) -> FinishedJob | None:
         finished = send(slot, job)
         while time.monotonic() <= slot.deadline:
             select.select([], [], [], 0.1)
@@ -308,7 +308,7 @@ def test_where_no_more_workers_can_be_had_work_goes_on_with_those_there_are(
     """A number that is too large for the machine ends nobody who has begun with a smaller one."""
     made, fill = [1], WorkerSlot.fill
 
-    def few(slot: WorkerSlot, limits: Limits) -> None:
+    def few(slot: WorkerSlot, limits: SandboxLimits) -> None:
         if not made:
             raise FairleadError("a worker process could not be started")
         made.pop()

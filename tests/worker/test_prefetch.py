@@ -17,7 +17,7 @@ from fairlead.model.states import State
 from fairlead.worker import engine as local
 from fairlead.worker.prefetch import AHEAD_SECONDS, MOST_AHEAD, Prefetch
 from fairlead.worker.result_writer import FinishedJob
-from fairlead.worker.sandbox.process import Job
+from fairlead.worker.sandbox.process import ReadJob
 from fairlead.worker.slot import WorkerSlot
 
 
@@ -177,7 +177,7 @@ def test_what_lies_ready_with_a_worker_is_of_one_customer(fairlead: Fairlead) ->
     together: list[set[str]] = []
     send = WorkerSlot.send
 
-    def send_and_look(slot: WorkerSlot, job: Job) -> FinishedJob | None:
+    def send_and_look(slot: WorkerSlot, job: ReadJob) -> FinishedJob | None:
         finished = send(slot, job)
         if slot.behind:
             together.append({owners[claim.id] for claim in slot.claims})
@@ -199,7 +199,7 @@ def test_a_cancelled_document_takes_none_along_that_lay_behind_it(fairlead: Fair
     engine.prefetch.learn(0.001)
     send = WorkerSlot.send
 
-    def send_and_cancel(slot: WorkerSlot, job: Job) -> FinishedJob | None:
+    def send_and_cancel(slot: WorkerSlot, job: ReadJob) -> FinishedJob | None:
         finished = send(slot, job)
         if slot.behind == 5 and slot.claims[0].id == long.id:
             fairlead.cancel(long.id)

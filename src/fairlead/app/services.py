@@ -21,7 +21,7 @@ from fairlead.webhooks import Deliverer, Networks, Sender
 from fairlead.worker.engine import LocalEngine, StepSettings
 from fairlead.worker.orphan_sweeper import Sweeper, portions
 from fairlead.worker.pulled_jobs import PulledJobs
-from fairlead.worker.sandbox.limits import Limits
+from fairlead.worker.sandbox.limits import SandboxLimits
 from fairlead.worker.wakeup import Broker, WakeupPublisher
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ class Services:
             from fairlead.worker.celery.broker import CeleryBroker, make_app  # noqa: PLC0415
         return CeleryBroker(make_app(self._fairlead.settings.needed_broker()))
 
-    def _limits(self) -> Limits:
+    def _limits(self) -> SandboxLimits:
         settings = self._fairlead.settings
         read = ReadLimits(
             characters=settings.max_characters,
@@ -147,7 +147,7 @@ class Services:
             output_seconds=settings.time_limit * OUTPUT_SHARE,
         )
         is_strict = settings.sandbox == "strict"
-        return Limits(settings.time_limit, settings.memory_limit, read, is_strict)
+        return SandboxLimits(settings.time_limit, settings.memory_limit, read, is_strict)
 
 
 def step_pool(

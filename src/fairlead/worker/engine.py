@@ -33,8 +33,8 @@ from fairlead.worker.sandbox.answer import Extraction
 from fairlead.worker.sandbox.child_pool import ChildPool
 from fairlead.worker.sandbox.forkserver import ForkServer
 from fairlead.worker.sandbox.job_dir import remove_old_job_dirs
-from fairlead.worker.sandbox.limits import Limits
-from fairlead.worker.sandbox.process import ChildDied, Job
+from fairlead.worker.sandbox.limits import SandboxLimits
+from fairlead.worker.sandbox.process import ChildDied, ReadJob
 from fairlead.worker.slot import WorkerSlot, next_worker_name
 from fairlead.worker.step_runner import Pool, StepRunner
 
@@ -86,7 +86,7 @@ class LocalEngine:
         texts: BlobStore,
         *,
         workers: Callable[[], int],
-        limits: Callable[[], Limits],
+        limits: Callable[[], SandboxLimits],
         lease: Callable[[], float],
         job_dirs: Path,
         steps: StepSettings | None = None,
@@ -403,7 +403,7 @@ class LocalEngine:
                 self._change_child(slot, claim)
             source = self._files.path(claim.id) if claim.content is None else claim.content
             outputs = self.runner.outputs(claim)
-            gone = slot.start(claim, Job(source, claim.sha256, claim.password, outputs))
+            gone = slot.start(claim, ReadJob(source, claim.sha256, claim.password, outputs))
         except TemporarilyUnavailable:  # its file cannot be fetched, or the disk has no room for it
             self.prefetch.take_back([claim])
             raise

@@ -12,15 +12,15 @@ from typing import Self
 from fairlead.errors import TemporarilyUnavailable
 from fairlead.model.documents import Broken, Failed
 from fairlead.worker.sandbox.answer import Extraction, died, over_time, parse_answer
-from fairlead.worker.sandbox.limits import Limits
-from fairlead.worker.sandbox.process import ChildDied, Job, JobAnswer, Sandbox
+from fairlead.worker.sandbox.limits import SandboxLimits
+from fairlead.worker.sandbox.process import ChildDied, JobAnswer, ReadJob, Sandbox
 
 
 class FileReader:
     """One child that reads one file after another; a new one follows a child that died."""
 
-    def __init__(self, limits: Limits | None = None) -> None:
-        self._limits = limits or Limits()
+    def __init__(self, limits: SandboxLimits | None = None) -> None:
+        self._limits = limits or SandboxLimits()
         self._sandbox: Sandbox | None = None
 
     def __enter__(self) -> Self:
@@ -47,7 +47,7 @@ class FileReader:
         sandbox = self._ready_child()
         try:
             # The child sees its own folder only, so a link must not lead out of it.
-            sandbox.send(Job(path.resolve(), sha256, password))
+            sandbox.send(ReadJob(path.resolve(), sha256, password))
             answer = self._answer(sandbox)
         except ChildDied as death:
             self._end_child()

@@ -13,8 +13,8 @@ from fairlead.worker.liveness import worker_name
 from fairlead.worker.result_writer import FinishedJob, Result
 from fairlead.worker.sandbox.answer import died, failure, over_time, parse_answer
 from fairlead.worker.sandbox.child_pool import ChildPool, worker_numbers
-from fairlead.worker.sandbox.limits import Limits
-from fairlead.worker.sandbox.process import MOST_JOBS, ChildDied, Job, JobAnswer, Sandbox
+from fairlead.worker.sandbox.limits import SandboxLimits
+from fairlead.worker.sandbox.process import MOST_JOBS, ChildDied, JobAnswer, ReadJob, Sandbox
 
 GONE = "The stored bytes of the document are missing or cannot be read."
 RECYCLE_AFTER = 100
@@ -32,7 +32,7 @@ class WorkerSlot:
     of one customer only: a free slot changes its child for a document of another one.
     """
 
-    def __init__(self, limits: Limits, children: ChildPool) -> None:
+    def __init__(self, limits: SandboxLimits, children: ChildPool) -> None:
         self.name = next_worker_name()
         self.claims: deque[Claim] = deque()
         self.deadline = float("inf")
@@ -40,7 +40,7 @@ class WorkerSlot:
         self.is_leaving = False  # whether it gets no more documents
         self._children = children
         self._withdrawn = 0  # jobs of the child that are no claims any more
-        self._unsent: Job | None = None  # for a child that is not ready yet
+        self._unsent: ReadJob | None = None  # for a child that is not ready yet
         self._customer = ""  # whose documents the child reads
         self._had_suspect = False
         self._began = 0.0
@@ -100,7 +100,7 @@ class WorkerSlot:
             and claim.password is None  # it may be long, and a job must fit into the pipe
         )
 
-    def start(self, claim: Claim, job: Job) -> FinishedJob | None:
+    def start(self, claim: Claim, job: ReadJob) -> FinishedJob | None:
         """Send a document to the child, once that is ready; a result if the document is gone.
 
         Raises ChildDied, or TemporarilyUnavailable if there is no room: then it has not the claim.
@@ -165,7 +165,7 @@ class WorkerSlot:
         self._set_deadline()
         return claims
 
-    def fill(self, limits: Limits) -> None:
+    def fill(self, limits: SandboxLimits) -> None:
         """Start a child with these limits."""
         self.limits = limits
         self.sandbox = self._take()
@@ -214,7 +214,7 @@ class WorkerSlot:
         self._began = time.monotonic()
         self.deadline = self._began + self.limits.seconds if self._has_jobs else float("inf")
 
-    def send(self, job: Job) -> FinishedJob | None:
+    def send(self, job: ReadJob) -> FinishedJob | None:
         try:
             self.sandbox.send(job)
         except OSError as error:

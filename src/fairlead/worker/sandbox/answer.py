@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from fairlead.model.documents import WORKER_LOST, Broken, Failed
-from fairlead.worker.sandbox.limits import Limits, out_of_memory
+from fairlead.worker.sandbox.limits import SandboxLimits, out_of_memory
 from fairlead.worker.sandbox.process import ChildDied
 from fairlead.worker.sandbox.protocol import PartContent, ReceivedPart
 
@@ -91,12 +91,12 @@ def failure(code: str, detail: str, kind: str | None = None) -> Failed | Broken:
     raise KeyError(code)
 
 
-def over_time(limits: Limits) -> Failed | Broken:
+def over_time(limits: SandboxLimits) -> Failed | Broken:
     """The outcome of a document whose reading was ended at the time limit."""
     return failure("time-limit", f"Reading it took longer than {limits.seconds:g} s.")
 
 
-def died(death: ChildDied, limits: Limits) -> Failed | Broken:
+def died(death: ChildDied, limits: SandboxLimits) -> Failed | Broken:
     """The outcome of the document that a child was reading when it died."""
     if death.code == "time-limit":
         return over_time(limits)

@@ -49,7 +49,7 @@ class Pipes(NamedTuple):
     answers: int
 
 
-class Job(NamedTuple):
+class ReceivedJob(NamedTuple):
     """A document by its number in the job directory, its hash, its password and its outputs."""
 
     document: int
@@ -113,7 +113,7 @@ def refuse(pipes: Pipes, why: str, detail: str) -> int:
     return 1
 
 
-def next_job(pipes: Pipes, job_dir: Path) -> Job | None:
+def next_job(pipes: Pipes, job_dir: Path) -> ReceivedJob | None:
     header = read_exactly(pipes.jobs, HEADER.size)
     body = read_exactly(pipes.jobs, HEADER.unpack(header)[1]) if header else None
     if body is None:
@@ -122,10 +122,10 @@ def next_job(pipes: Pipes, job_dir: Path) -> Job | None:
     document = message["document"]
     outputs = tuple(message["outputs"])
     path = job_dir / str(document)
-    return Job(document, path, message["sha256"], message["password"], outputs)
+    return ReceivedJob(document, path, message["sha256"], message["password"], outputs)
 
 
-def answer(job: Job, limits: ReadLimits, pipes: Pipes, memory_limit: bytes) -> bytes:
+def answer(job: ReceivedJob, limits: ReadLimits, pipes: Pipes, memory_limit: bytes) -> bytes:
     """The answer to a job. Every failure of a library becomes an answer."""
     try:
         check_bytes(job)
@@ -158,7 +158,7 @@ def answer(job: Job, limits: ReadLimits, pipes: Pipes, memory_limit: bytes) -> b
         return failure("damaged", "The document is damaged and could not be read.")
 
 
-def check_bytes(job: Job) -> None:
+def check_bytes(job: ReceivedJob) -> None:
     """Raise CannotRead("corrupt") unless the file holds the bytes that were accepted."""
     try:
         with job.path.open("rb") as file:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from fairlead.errors import TemporarilyUnavailable
 from fairlead.worker.liveness import worker_name
 from fairlead.worker.sandbox.forkserver import ForkServer
-from fairlead.worker.sandbox.limits import Limits
+from fairlead.worker.sandbox.limits import SandboxLimits
 from fairlead.worker.sandbox.process import Sandbox
 
 MOST_IDLE = 32
@@ -38,11 +38,11 @@ class ChildPool:
     def __init__(self, job_dirs: Path, forkserver: ForkServer) -> None:
         self._job_dirs = job_dirs
         self._forkserver = forkserver
-        self._limits: Limits | None = None  # of all children that are idle
+        self._limits: SandboxLimits | None = None  # of all children that are idle
         self._idle: list[_Idle] = []  # the one that was used last is the last
         self._folders: list[Path] = []  # empty ones: a full disk may have no room for another
 
-    def take(self, limits: Limits, customer: str | None = None) -> Sandbox:
+    def take(self, limits: SandboxLimits, customer: str | None = None) -> Sandbox:
         """The idle child of this customer, or a new one.
 
         Raises TemporarilyUnavailable if there is neither one nor room for another process.
@@ -85,7 +85,7 @@ class ChildPool:
         while self._idle:
             self.end(self._idle.pop().sandbox)
 
-    def _start(self, limits: Limits) -> Sandbox:
+    def _start(self, limits: SandboxLimits) -> Sandbox:
         """Start a child; where there is no room, in the place of those without work."""
         try:
             return self._start_once(limits)
@@ -95,7 +95,7 @@ class ChildPool:
         self._end_idle()
         return self._start_once(limits)
 
-    def _start_once(self, limits: Limits) -> Sandbox:
+    def _start_once(self, limits: SandboxLimits) -> Sandbox:
         folder = self._folders[-1] if self._folders else self._new_folder()
         sandbox = Sandbox(limits, folder, self._forkserver)
         sandbox.start()

@@ -20,7 +20,7 @@ def out_of_memory(memory: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class SandboxLimits:
     """What reading one document may use. `strict`: only behind every lock there is."""
 
     seconds: float = 120.0

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from fairlead.errors import MissingExtra, NoSandbox
 from fairlead.worker.sandbox.forkserver import ForkServer, Process, python, spawn
 from fairlead.worker.sandbox.job_dir import JobDir, JobDirGone
-from fairlead.worker.sandbox.limits import Limits
+from fairlead.worker.sandbox.limits import SandboxLimits
 from fairlead.worker.sandbox.protocol import BadFrame, FrameReader, ReceivedPart, pack
 
 MOST_JOBS = 16  # jobs that a child may have at once
@@ -30,7 +30,7 @@ _MUCH_MEMORY = 0.25
 this share of its limit: a buffer that doubles is in memory beside its copy."""
 
 
-class Job(NamedTuple):
+class ReadJob(NamedTuple):
     """A document to read: its path or its bytes, the hash these must have, and its password.
 
     `outputs` are the optional files that are wanted.
@@ -78,11 +78,11 @@ class Sandbox:
 
     def __init__(
         self,
-        limits: Limits | None = None,
+        limits: SandboxLimits | None = None,
         job_dir: Path | None = None,
         forkserver: ForkServer | None = None,
     ) -> None:
-        self.limits = limits or Limits()
+        self.limits = limits or SandboxLimits()
         self.job_dir = JobDir(job_dir or Path(tempfile.mkdtemp(prefix="fairlead-")))
         self.ready = False
         self.is_closed = False
@@ -141,7 +141,7 @@ class Sandbox:
     def fileno(self) -> int:
         return self._answers
 
-    def send(self, job: Job) -> None:
+    def send(self, job: ReadJob) -> None:
         """Give the child a document, to be read after those that it has.
 
         Raises ChildDied, DiskFull, or OSError if the document is gone.

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from fairlead.model.blobs import SHORT_BYTES
-from fairlead.worker.sandbox.limits import Limits
+from fairlead.worker.sandbox.limits import SandboxLimits
 from fairlead.worker.sandbox.spool import Spool, SpooledBytes
 
 PartContent = bytes | SpooledBytes
@@ -141,7 +141,7 @@ class FrameReader:
     took.
     """
 
-    def __init__(self, limits: Limits, folder: Path | None = None) -> None:
+    def __init__(self, limits: SandboxLimits, folder: Path | None = None) -> None:
         self.progress: tuple[int, int] | None = None
         self.which: int | None = None
         self.took = 0.0
