@@ -16,8 +16,8 @@ from fairlead.read import ReadLimits
 from fairlead.worker.sandbox.answer import (
     FINAL,
     REQUEUED,
+    ExtractedFile,
     Extraction,
-    FoundPart,
     failure,
     parse_answer,
     plain,
@@ -62,7 +62,7 @@ def test_markdown_is_kept_where_it_differs() -> None:
 def test_parts_come_with_the_answer() -> None:
     outcome = parse_answer(good(), [("a ä.pdf".encode(), b"%PDF"), (b"a", b"")])
     assert isinstance(outcome, Extraction)
-    assert outcome.parts == (FoundPart("a ä.pdf", b"%PDF"), FoundPart("a", b""))
+    assert outcome.parts == (ExtractedFile("a ä.pdf", b"%PDF"), ExtractedFile("a", b""))
     assert isinstance(parse_answer(error(), [(b"/", b"")]), Failed)
 
 
@@ -83,7 +83,7 @@ def test_files_come_with_the_answer() -> None:
     files = [(b"page-001.png", b"x"), (b"page-12345.png", b""), (b"searchable.pdf", b"%PDF")]
     outcome = parse_answer(good(), files=files)
     assert isinstance(outcome, Extraction)
-    assert outcome.files == tuple(FoundPart(name.decode(), content) for name, content in files)
+    assert outcome.files == tuple(ExtractedFile(name.decode(), content) for name, content in files)
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ class StepOptions(Struct, frozen=True):
     retry_for: float = 86_400.0
 
 
-class ResultFile(Struct, frozen=True):
+class ReturnedFile(Struct, frozen=True):
     """A file that a step returned, below the result folder of its job."""
 
     name: str
@@ -52,7 +52,7 @@ class ResultFile(Struct, frozen=True):
     sha256: str
 
 
-class ResultPart(ResultFile, frozen=True):
+class ReturnedPart(ReturnedFile, frozen=True):
     """A document that a step took out of its document; `pipeline`: None means the default one."""
 
     pipeline: str | None = None
@@ -61,11 +61,11 @@ class ResultPart(ResultFile, frozen=True):
 class Returned(Struct, frozen=True, tag="returned"):
     """The step returned a result; what it left out is None or empty. `data` is a JSON object."""
 
-    text: ResultFile | None = None
-    markdown: ResultFile | None = None
-    data: ResultFile | None = None
-    files: tuple[ResultFile, ...] = ()
-    parts: tuple[ResultPart, ...] = ()
+    text: ReturnedFile | None = None
+    markdown: ReturnedFile | None = None
+    data: ReturnedFile | None = None
+    files: tuple[ReturnedFile, ...] = ()
+    parts: tuple[ReturnedPart, ...] = ()
 
 
 class Refused(Struct, frozen=True, tag="refused"):

@@ -15,7 +15,7 @@ from fairlead.errors import InvalidName, InvalidResult
 from fairlead.model.json import to_json
 from fairlead.model.names import check_name
 from fairlead.steps.declare import Result
-from fairlead.steps.outcomes import ResultFile, ResultPart, Returned
+from fairlead.steps.outcomes import Returned, ReturnedFile, ReturnedPart
 
 _CHUNK = 1 << 20
 
@@ -57,7 +57,7 @@ class _Writer:
         self._left = limit
         self._is_made = False
 
-    def write_text(self, name: str, text: object) -> ResultFile | None:
+    def write_text(self, name: str, text: object) -> ReturnedFile | None:
         if text is None:
             return None
         if not isinstance(text, str):
@@ -68,14 +68,14 @@ class _Writer:
             raise InvalidResult(f"{name} of a result must be valid Unicode: {error}") from None
         return self._write(name, name, content)
 
-    def write_data(self, data: object) -> ResultFile | None:
+    def write_data(self, data: object) -> ReturnedFile | None:
         if data is None:
             return None
         if not isinstance(data, Mapping):
             raise InvalidResult(f"data of a result must be a dict; got {type(data).__name__}")
         return self._write("data.json", "data.json", _json(data))
 
-    def write_files(self, files: object) -> Iterator[ResultFile]:
+    def write_files(self, files: object) -> Iterator[ReturnedFile]:
         if not isinstance(files, Mapping):
             raise InvalidResult(
                 f"files of a result must be a dict of names and contents; "
@@ -84,13 +84,13 @@ class _Writer:
         for number, (name, content) in enumerate(files.items()):
             yield self._write(f"file-{number}", _checked(name, "file"), content)
 
-    def write_parts(self, parts: object) -> Iterator[ResultPart]:
+    def write_parts(self, parts: object) -> Iterator[ReturnedPart]:
         if not isinstance(parts, list | tuple):
             raise InvalidResult(f"parts of a result must be a list; got {type(parts).__name__}")
         for number, part in enumerate(parts):
             yield self._write_part(number, part)
 
-    def _write_part(self, number: int, part: object) -> ResultPart:
+    def _write_part(self, number: int, part: object) -> ReturnedPart:
         if not isinstance(part, list | tuple) or len(part) not in (2, 3):
             raise InvalidResult(
                 "a part of a result must be a pair of name and content, and may name its "
@@ -100,7 +100,7 @@ class _Writer:
         if pipeline and not isinstance(pipeline[0], str):
             raise InvalidResult(f"the pipeline of a part must be a str; got {_shown(pipeline[0])}")
         file = self._write(f"part-{number}", _checked(name, "part"), content)
-        return ResultPart(file.name, file.path, file.size, file.sha256, *pipeline)
+        return ReturnedPart(file.name, file.path, file.size, file.sha256, *pipeline)
 
     def _make_folder(self) -> None:
         """Make it when there is something to write: many steps return nothing."""
@@ -109,7 +109,7 @@ class _Writer:
             self._folder.mkdir(mode=0o700, parents=True)
             self._is_made = True
 
-    def _write(self, file_name: str, name: str, content: object) -> ResultFile:
+    def _write(self, file_name: str, name: str, content: object) -> ReturnedFile:
         self._make_folder()
         path, digest, size = self._folder / file_name, hashlib.sha256(), 0
         with _opened(name, content) as source, path.open("wb") as target:
@@ -122,7 +122,7 @@ class _Writer:
                     )
                 digest.update(chunk)
                 size += target.write(chunk)
-        return ResultFile(name, path, size, digest.hexdigest())
+        return ReturnedFile(name, path, size, digest.hexdigest())
 
 
 def _checked(name: object, what: str) -> str:

@@ -19,9 +19,9 @@ from fairlead.model.blobs import HEAD_BYTES, SHORT_BYTES, SHORT_TOGETHER, BlobSt
 from fairlead.model.documents import Claim, Done, ShortTexts
 from fairlead.model.names import new_id
 from fairlead.model.pipelines import DEFAULT_PIPELINE, Pipeline
-from fairlead.model.results import Content, FoundPart, Interim, decode_interim
+from fairlead.model.results import Content, Interim, InterimPart, decode_interim
 from fairlead.model.sniff import look
-from fairlead.steps.outcomes import ResultFile, ResultPart, Returned
+from fairlead.steps.outcomes import Returned, ReturnedFile, ReturnedPart
 from fairlead.worker.sandbox.answer import Extraction
 from fairlead.worker.sandbox.spool import SpooledBytes
 
@@ -51,7 +51,7 @@ class Blob:
 class PartBlob:
     """A document inside the document, as `Blob`."""
 
-    part: FoundPart
+    part: InterimPart
     source: Source | None = None
 
 
@@ -150,7 +150,7 @@ class PipelineRun:
         self.done += 1
         self.attempts, self.waited, self.cause = 0, 0.0, None
 
-    def _merge(self, data: ResultFile, blobs: BlobStore) -> None:
+    def _merge(self, data: ReturnedFile, blobs: BlobStore) -> None:
         before: dict[str, Any] = {} if self.data is None else json.loads(self.data.read(blobs))
         merged = json.dumps(before | json.loads(data.path.read_bytes()), ensure_ascii=False)
         self.data = self._kept("d", merged.encode(), self.data)
@@ -170,13 +170,13 @@ class PipelineRun:
         if blob is not None and blob.content.key is not None:
             self.replaced.add(blob.content.key)
 
-    def _add_result_part(self, part: ResultPart) -> None:
+    def _add_result_part(self, part: ReturnedPart) -> None:
         self._add_part(part.name, part.path, part.pipeline or DEFAULT_PIPELINE)
 
     def _add_part(self, name: str, source: Source, pipeline: str) -> None:
         size, sha256, short = _measured(source)
         shape, pages = look(_head(source))
-        part = FoundPart(new_id(time.time()), name, size, sha256, shape, pages, short, pipeline)
+        part = InterimPart(new_id(time.time()), name, size, sha256, shape, pages, short, pipeline)
         self.parts.append(PartBlob(part, None if short is not None else source))
 
     # --- what is saved ---

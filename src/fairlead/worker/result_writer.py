@@ -41,7 +41,7 @@ from fairlead.model.results import Interim
 from fairlead.model.sniff import look
 from fairlead.service import Service
 from fairlead.worker.pipeline_run import Blob, PartBlob, PipelineRun, Source, chunks
-from fairlead.worker.sandbox.answer import Extraction, FoundPart
+from fairlead.worker.sandbox.answer import ExtractedFile, Extraction
 from fairlead.worker.sandbox.protocol import PartContent
 
 if TYPE_CHECKING:
@@ -398,7 +398,7 @@ def _short(content: PartContent) -> bytes | None:
     return None
 
 
-def _new_documents(parts: Sequence[FoundPart]) -> tuple[NewDocument, ...]:
+def _new_documents(parts: Sequence[ExtractedFile]) -> tuple[NewDocument, ...]:
     """A document for each attachment. Short ones bring their content, up to a sum in a commit."""
     sizes = [len(part.content) for part in parts]
     sums = accumulate(size if size <= SHORT_BYTES else 0 for size in sizes)

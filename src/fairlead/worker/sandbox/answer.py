@@ -39,7 +39,7 @@ _MOST_GROWTH = 8
 _STRING = re.compile(rb'"[^"]*"?')  # it cannot fail once begun, so it never backtracks
 
 
-class FoundPart(NamedTuple):
+class ExtractedFile(NamedTuple):
     """An attachment or archive member with a checked name."""
 
     name: str
@@ -56,8 +56,8 @@ class Extraction(NamedTuple):
     text: str
     facts: Mapping[str, Any]
     markdown: str | None = None
-    parts: tuple[FoundPart, ...] = ()
-    files: tuple[FoundPart, ...] = ()
+    parts: tuple[ExtractedFile, ...] = ()
+    files: tuple[ExtractedFile, ...] = ()
 
 
 class _BadAnswer(Exception):
@@ -146,17 +146,19 @@ def _extraction(answer: dict[str, Any], length: int) -> Extraction:
     return Extraction(kind, text, facts, None if markdown == text else markdown)
 
 
-def _part(raw: bytes, content: PartContent) -> FoundPart:
+def _part(raw: bytes, content: PartContent) -> ExtractedFile:
     try:
         name = raw.decode()
     except UnicodeDecodeError:
         raise _BadAnswer("a part has no name") from None
     _require(_is_name(name), "a part has an improper name")
-    return FoundPart(name, content)
+    return ExtractedFile(name, content)
 
 
-def _files(files: Sequence[ReceivedPart]) -> tuple[FoundPart, ...]:
-    named = {name: FoundPart(name.decode("ascii", "replace"), content) for name, content in files}
+def _files(files: Sequence[ReceivedPart]) -> tuple[ExtractedFile, ...]:
+    named = {
+        name: ExtractedFile(name.decode("ascii", "replace"), content) for name, content in files
+    }
     _require(len(named) == len(files), "two files have the same name")
     _require(all(map(_OUTPUT_NAME.fullmatch, named)), "a file has an improper name")
     return tuple(named.values())
