@@ -19,9 +19,9 @@ from fairlead.steps.outcomes import (
     Invalid,
     Later,
     Raised,
-    Refused,
     Returned,
     StepOptions,
+    StepRefused,
     TimedOut,
 )
 from fairlead.steps.process import StepProcess
@@ -218,7 +218,7 @@ def test_a_return_value_is_a_result(by_name: RunningPool, tmp_path: Path) -> Non
 
 def test_refusals_and_delays_are_outcomes(by_name: RunningPool, tmp_path: Path) -> None:
     assert by_name.run(make_job(tmp_path, "refuse", b"refuse")) == [
-        Refused("no-total", "No total was found.")
+        StepRefused("no-total", "No total was found.")
     ]
     assert by_name.run(make_job(tmp_path, "later", b"later")) == [Later(60.0)]
 

@@ -29,9 +29,9 @@ from fairlead.steps.outcomes import (
     Later,
     Outcome,
     Raised,
-    Refused,
     Returned,
     StepJob,
+    StepRefused,
     TimedOut,
 )
 from fairlead.steps.results import write_result
@@ -207,7 +207,7 @@ class AsyncStepLoop:
         match outcome:
             case Returned():
                 await self._finish(job, outcome)
-            case Refused():
+            case StepRefused():
                 await self._send(job, "refuse", {"code": outcome.code, "detail": outcome.message})
             case Later():
                 body = {"after": outcome.seconds, "retry_for": self._options.retry_for}

@@ -1,7 +1,7 @@
 """The protocol of a step process: one JSON message a line, over a socket of its own.
 
-The engine's side sends `Setup`, then `Start` and `Cancel`; the step process answers with `Hello` or
-`Problem`, then `Advanced`, `Printed` and `Ended`.
+The engine sends `Setup`, then `Start` and `Cancel`. The step process answers with `Loaded` or
+`LoadFailed`, then with `Advanced`, `Printed` and `Ended`.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ class Cancel(Struct, frozen=True, tag="cancel"):
     id: str
 
 
-class Hello(Struct, frozen=True, tag="hello"):
+class Loaded(Struct, frozen=True, tag="loaded"):
     """The step is imported; the process takes jobs. `sources` are the user's files that it has."""
 
     options: StepOptions
     sources: list[Path]
 
 
-class Problem(Struct, frozen=True, tag="problem"):
+class LoadFailed(Struct, frozen=True, tag="load-failed"):
     """The step cannot be imported or called; the process ends."""
 
     sentence: str
@@ -71,7 +71,7 @@ class Ended(Struct, frozen=True, tag="ended"):
 
 
 Request = Setup | Start | Cancel
-Answer = Hello | Problem | Advanced | Printed | Ended
+Answer = Loaded | LoadFailed | Advanced | Printed | Ended
 
 
 def encode(message: Request | Answer) -> bytes:

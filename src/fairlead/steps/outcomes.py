@@ -68,7 +68,7 @@ class Returned(Struct, frozen=True, tag="returned"):
     parts: tuple[ReturnedPart, ...] = ()
 
 
-class Refused(Struct, frozen=True, tag="refused"):
+class StepRefused(Struct, frozen=True, tag="refused"):
     """The step refused the document for good; the customer reads the message."""
 
     code: str
@@ -106,7 +106,7 @@ class Invalid(Struct, frozen=True, tag="invalid"):
     sentence: str
 
 
-Outcome = Returned | Refused | Later | Raised | Died | TimedOut | Invalid
+Outcome = Returned | StepRefused | Later | Raised | Died | TimedOut | Invalid
 
 
 class StepEnd(NamedTuple):

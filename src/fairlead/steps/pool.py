@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import inf
 
 from fairlead.backoff import Backoff
-from fairlead.steps.messages import Advanced, Cancel, Ended, Hello, Problem, Setup, Start
+from fairlead.steps.messages import Advanced, Cancel, Ended, Loaded, LoadFailed, Setup, Start
 from fairlead.steps.outcomes import (
     DEFAULT_RESULT_LIMIT,
     Died,
@@ -215,13 +215,13 @@ class StepPool:
 
     def _handle(self, arrival: Arrival) -> None:
         message = arrival.message
-        if isinstance(message, Hello):
+        if isinstance(message, Loaded):
             self.options, self.problem, self._is_ready = message.options, None, True
             self._backoff.succeeded()
             self._failed_starts = 0
             if self._reloads:
                 self._watch, self._next_look = SourceWatch(message.sources), 0.0
-        elif isinstance(message, Problem):
+        elif isinstance(message, LoadFailed):
             self._note_problem(message.sentence)
         elif isinstance(message, Advanced):
             if message.id in self._running:

@@ -31,9 +31,9 @@ from fairlead.steps.messages import (
     Answer,
     Cancel,
     Ended,
-    Hello,
+    Loaded,
+    LoadFailed,
     Printed,
-    Problem,
     Request,
     Setup,
     Start,
@@ -51,7 +51,7 @@ PROGRESS_SECONDS = 0.2
 _PR_SET_PDEATHSIG = 1
 
 
-class Connection:
+class EngineSocket:
     """The socket to the engine; a fork of this process neither uses nor keeps it."""
 
     def __init__(self, descriptor: int) -> None:
@@ -79,7 +79,9 @@ class Connection:
 class Runner:
     """Runs the step on jobs; many may run at once."""
 
-    def __init__(self, function: Callable[[Any], Any], connection: Connection, limit: int) -> None:
+    def __init__(
+        self, function: Callable[[Any], Any], connection: EngineSocket, limit: int
+    ) -> None:
         self._function = function
         self._connection = connection
         self._limit = limit
@@ -159,7 +161,7 @@ class Runner:
 class _Progress:
     """Reports how far a job is, a few times a second at most."""
 
-    def __init__(self, id_: str, connection: Connection) -> None:
+    def __init__(self, id_: str, connection: EngineSocket) -> None:
         self._id = id_
         self._connection = connection
         self._next = 0.0
@@ -172,7 +174,7 @@ class _Progress:
 
 
 def main(descriptor: int) -> int:
-    connection = Connection(descriptor)
+    connection = EngineSocket(descriptor)
     setup = connection.receive()
     if not isinstance(setup, Setup):
         return 1
@@ -185,17 +187,17 @@ def main(descriptor: int) -> int:
     try:
         function = load(setup.reference)
     except InvalidStep as error:
-        connection.send(Problem(encodable(str(error))))
+        connection.send(LoadFailed(encodable(str(error))))
         return 1
     runner = Runner(function, connection, setup.result_limit)
-    connection.send(Hello(options_of(function), imported_sources()))
+    connection.send(Loaded(options_of(function), imported_sources()))
     _serve(connection, runner)
     if runner.is_busy:
         os._exit(1)  # nobody waits for the results
     return 0
 
 
-def _serve(connection: Connection, runner: Runner) -> None:
+def _serve(connection: EngineSocket, runner: Runner) -> None:
     while (request := connection.receive()) is not None:
         if isinstance(request, Start):
             runner.start(request.job)

@@ -14,7 +14,7 @@ from typing import Any
 
 from fairlead.errors import InvalidResult
 from fairlead.steps.declare import Refuse, RetryLater
-from fairlead.steps.outcomes import Invalid, Later, Outcome, Raised, Refused, Returned
+from fairlead.steps.outcomes import Invalid, Later, Outcome, Raised, Returned, StepRefused
 from fairlead.steps.room import waiting_for_room
 
 LONGEST_TRACEBACK = 20_000
@@ -68,7 +68,7 @@ def _refused(error: Refuse) -> Outcome:
         return Invalid(
             f"the message of a Refuse must be a sentence of up to {LONGEST_MESSAGE:,} characters"
         )
-    return Refused(code, encodable(message.strip()))
+    return StepRefused(code, encodable(message.strip()))
 
 
 def _later(seconds: Any) -> Outcome:

@@ -16,8 +16,8 @@ from fairlead.steps.outcomes import (
     Later,
     Outcome,
     Raised,
-    Refused,
     StepOptions,
+    StepRefused,
     TimedOut,
 )
 from fairlead.worker.pipeline_run import PipelineRun
@@ -30,7 +30,7 @@ def end_of_step(
     run: PipelineRun, outcome: Outcome, options: StepOptions, retry: RetryRule
 ) -> Failed | Delay:
     """How the claim ends; the run counts the attempt. `retry` has the delays between attempts."""
-    if isinstance(outcome, Refused):
+    if isinstance(outcome, StepRefused):
         run.attempts += 1
         return Failed(outcome.code, outcome.message, run.kind)
     if isinstance(outcome, Later):
