@@ -23,7 +23,7 @@ _FORMATS = {
 }  # fmt: skip
 
 
-class Role(NamedTuple):
+class ParagraphRole(NamedTuple):
     """What a paragraph is."""
 
     style: Style = PLAIN
@@ -31,14 +31,14 @@ class Role(NamedTuple):
     ends_row: bool = False
 
 
-class _NamedStyle(NamedTuple):
+class _DocStyle(NamedTuple):
     heading: int
     base: int
     properties: bytes
 
 
 @dataclass(slots=True)
-class _List:
+class _DocList:
     levels: dict[int, Level] = field(default_factory=dict)
     counter: ListCounter = field(default_factory=ListCounter)
 
@@ -50,7 +50,7 @@ class _ListUse(NamedTuple):
     starts: dict[int, int]
 
 
-class Styles:
+class DocStyles:
     """Finds out the role of paragraphs, in their order: list items count."""
 
     def __init__(self, main: bytes, table: bytes) -> None:
@@ -59,7 +59,7 @@ class Styles:
         self._uses = _list_uses(_part(main, table, _LIST_USES))
         self._known: dict[int, tuple[dict[int, int], int]] = {}  # by the number of a style
 
-    def next_paragraph(self, style: int, own: bytes) -> Role:
+    def next_paragraph(self, style: int, own: bytes) -> ParagraphRole:
         if style not in self._known:
             self._known[style] = self._inherited(style)
         inherited, title = self._known[style]
@@ -68,8 +68,8 @@ class Styles:
         title = title or (outline + 1 if outline < 9 else 0)
         in_table, ends_row = bool(values.get(_IN_TABLE)), bool(values.get(_ENDS_ROW))
         if ends_row:
-            return Role(PLAIN, in_table, ends_row)
-        return Role(self._style(title, values), in_table)
+            return ParagraphRole(PLAIN, in_table, ends_row)
+        return ParagraphRole(self._style(title, values), in_table)
 
     def _inherited(self, style: int) -> tuple[dict[int, int], int]:
         chain = []
@@ -89,7 +89,7 @@ class Styles:
             return heading(title) if title else PLAIN
         level = min(values.get(_LEVEL, 0), LEVELS - 1)
         list_id, starts = self._uses[use - 1]
-        listed = self._lists.setdefault(list_id, _List())
+        listed = self._lists.setdefault(list_id, _DocList())
         if level in starts:
             listed.counter.restart(level, starts.pop(level))
         label = listed.counter.advance(level, listed.levels)
@@ -110,7 +110,7 @@ def _values(data: bytes) -> dict[int, int]:
     }
 
 
-def _styles(data: bytes) -> Iterator[_NamedStyle]:
+def _styles(data: bytes) -> Iterator[_DocStyle]:
     if len(data) < 6:
         return
     size, count, base_size = struct.unpack_from("<HHH", data)
@@ -123,9 +123,9 @@ def _styles(data: bytes) -> Iterator[_NamedStyle]:
         at += 2 + size + size % 2
 
 
-def _named_style(data: bytes, base_size: int) -> _NamedStyle:
+def _named_style(data: bytes, base_size: int) -> _DocStyle:
     if len(data) < base_size + 2 or base_size < 4:
-        return _NamedStyle(0, _NO_BASE, b"")
+        return _DocStyle(0, _NO_BASE, b"")
     first, second = struct.unpack_from("<HH", data)
     built_in, kind, base = first & 0xFFF, second & 15, second >> 4
     title = built_in if 1 <= built_in <= 9 else _TITLES.get(built_in, 0)
@@ -135,12 +135,12 @@ def _named_style(data: bytes, base_size: int) -> _NamedStyle:
     if kind == 1 and at + 4 <= len(data):  # a style of paragraphs
         (size,) = struct.unpack_from("<H", data, at)
         own = data[at + 4 : at + 2 + size]  # behind the style's own number
-    return _NamedStyle(title, base, own)
+    return _DocStyle(title, base, own)
 
 
-def _lists(main: bytes, table: bytes) -> dict[int, _List]:
+def _lists(main: bytes, table: bytes) -> dict[int, _DocList]:
     data = _part(main, table, _LISTS)
-    lists: dict[int, _List] = {}
+    lists: dict[int, _DocList] = {}
     if len(data) < 2:
         return lists
     (count,) = struct.unpack_from("<H", data)
@@ -148,7 +148,7 @@ def _lists(main: bytes, table: bytes) -> dict[int, _List]:
     at = start + size  # the levels follow the lists
     for index in range(min(count, (len(data) - 2) // 28)):
         entry = data[2 + 28 * index : 30 + 28 * index]
-        listed = lists[struct.unpack_from("<i", entry)[0]] = _List()
+        listed = lists[struct.unpack_from("<i", entry)[0]] = _DocList()
         for number in range(1 if entry[26] & 1 else 9):
             if at + 28 > len(table):
                 return lists

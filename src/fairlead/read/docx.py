@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from fairlead.read.base import Extracted, Rank, Reader, Source, Task, library
 from fairlead.read.chart import write_chart
-from fairlead.read.docx_styles import ParagraphProperties, Styles, read_styles
+from fairlead.read.docx_styles import DocxStyles, ParagraphProperties, read_styles
 from fairlead.read.draft import Draft
 from fairlead.read.numbering import roman
 from fairlead.read.package import Package, add_properties, has_main_type, open_package
@@ -73,7 +73,7 @@ class _Body(XmlHandler):
         ["Fallback", "moveFrom", "tabs", "rPr", "sectPr", "tblPr", "instrText", "pPrChange"]
     )
 
-    def __init__(self, writer: TextWriter, styles: Styles, package: Package) -> None:
+    def __init__(self, writer: TextWriter, styles: DocxStyles, package: Package) -> None:
         self.writer = writer
         self._package = package
         self._styles = styles

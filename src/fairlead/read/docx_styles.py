@@ -40,7 +40,7 @@ _PROPERTIES = {"pStyle": "style", "outlineLvl": "outline", "numId": "number", "i
 
 
 @dataclass(slots=True)
-class _NamedStyle:
+class _DocxStyle:
     """A style as the document defines it."""
 
     name: str = ""
@@ -49,7 +49,7 @@ class _NamedStyle:
 
 
 @dataclass(slots=True)
-class _List:
+class _DocxList:
     """A list as the document defines it; several numberings may continue it."""
 
     levels: dict[int, Level] = field(default_factory=dict)
@@ -69,11 +69,11 @@ class _Numbering:
 
 
 @dataclass(slots=True)
-class Styles:
+class DocxStyles:
     """Finds out whether a paragraph is a heading or a list item, and its number."""
 
-    by_id: dict[str, _NamedStyle] = field(default_factory=dict)
-    lists: dict[str, _List] = field(default_factory=dict)
+    by_id: dict[str, _DocxStyle] = field(default_factory=dict)
+    lists: dict[str, _DocxList] = field(default_factory=dict)
     numberings: dict[str, _Numbering] = field(default_factory=dict)
 
     def next_paragraph(self, own: ParagraphProperties) -> Style:
@@ -117,15 +117,15 @@ class Styles:
         label = listed.counter.advance(level, levels)
         return level, label, bool(label) or level not in levels or levels[level].is_bullet
 
-    def _list(self, list_id: str) -> _List:
-        listed = self.lists.setdefault(list_id, _List())
+    def _list(self, list_id: str) -> _DocxList:
+        listed = self.lists.setdefault(list_id, _DocxList())
         if listed.link and not listed.levels:
             named = (other for other in self.lists.values() if other.name == listed.link)
             listed = self.lists[list_id] = next(named, listed)
         return listed
 
 
-def _heading_level(named: _NamedStyle) -> int:
+def _heading_level(named: _DocxStyle) -> int:
     name = named.name.strip()
     if match := _HEADING.fullmatch(name):
         return int(match[1])
@@ -136,9 +136,9 @@ def _outline_level(level: str) -> int:
     return int(level) + 1 if level.isdecimal() and int(level) < 9 else 0
 
 
-def read_styles(package: Package, main: str) -> Styles:
+def read_styles(package: Package, main: str) -> DocxStyles:
     """Read the styles and numberings that the main part refers to."""
-    styles = Styles()
+    styles = DocxStyles()
     for relation in package.relations(main):
         handler = {"styles": _StylesHandler, "numbering": _NumberingHandler}.get(relation.role)
         if handler and relation.target in package.names:
@@ -152,13 +152,13 @@ def read_styles(package: Package, main: str) -> Styles:
 class _StylesHandler(XmlHandler):
     skipped = frozenset(["rPr", "latentStyles", "docDefaults", "tblStylePr", "tblPr", "pPrChange"])
 
-    def __init__(self, styles: Styles) -> None:
+    def __init__(self, styles: DocxStyles) -> None:
         self._styles = styles
-        self._named = _NamedStyle()
+        self._named = _DocxStyle()
 
     def on_start(self, name: str, attributes: Attributes) -> None:
         if name == "style":
-            self._named = _NamedStyle()
+            self._named = _DocxStyle()
             self._styles.by_id[attribute(attributes, "styleId")] = self._named
         elif name == "name":
             self._named.name = attribute(attributes, "val")
@@ -171,9 +171,9 @@ class _StylesHandler(XmlHandler):
 class _NumberingHandler(XmlHandler):
     skipped = frozenset(["pPr", "rPr"])
 
-    def __init__(self, styles: Styles) -> None:
+    def __init__(self, styles: DocxStyles) -> None:
         self._styles = styles
-        self._list = _List()
+        self._list = _DocxList()
         self._numbering: _Numbering | None = None
         self._level_number = 0
         self._level = Level()
@@ -181,7 +181,7 @@ class _NumberingHandler(XmlHandler):
     def on_start(self, name: str, attributes: Attributes) -> None:
         value = attribute(attributes, "val")
         if name == "abstractNum":
-            self._list = _List()
+            self._list = _DocxList()
             self._styles.lists[attribute(attributes, "abstractNumId")] = self._list
         elif name == "num":
             self._numbering = _Numbering()

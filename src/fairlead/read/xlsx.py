@@ -87,7 +87,7 @@ def _read(source: Source, task: Task) -> Extracted:
     with open_package(source, task) as package:
         add_properties(package, draft)
         main = package.main("xl/workbook.xml")
-        book = _Book()
+        book = _Workbook()
         parse_xml(package.chunks(main), book)
         relations = package.relations(main)
         by_id = {relation.id: relation.target for relation in relations}
@@ -121,7 +121,7 @@ def _read_formats(package: Package, name: str, *, from_1904: bool) -> NumberForm
     return NumberFormats(codes, from_1904=from_1904)
 
 
-class _Book(XmlHandler):
+class _Workbook(XmlHandler):
     """The names of the sheets, and the first day of its calendar."""
 
     def __init__(self) -> None:

@@ -141,8 +141,8 @@ class StepProcess:
 
     def _read(self) -> None:
         streams = {
-            self._socket.fileno(): _Lines(self._take_message),
-            self._output: _Lines(self._log_output, LONGEST_LINE),
+            self._socket.fileno(): _LineReader(self._take_message),
+            self._output: _LineReader(self._log_output, LONGEST_LINE),
         }
         with selectors.DefaultSelector() as selector:
             for descriptor in (*streams, self._pidfd):
@@ -191,7 +191,7 @@ class StepProcess:
         return f"exit code {code}" if code >= 0 else signal.Signals(-code).name
 
 
-class _Lines:
+class _LineReader:
     """Reads lines from a descriptor; one that is longer than `longest` is cut."""
 
     def __init__(self, handle: Callable[[bytes], None], longest: int | None = None) -> None:
