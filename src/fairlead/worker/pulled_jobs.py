@@ -122,10 +122,8 @@ class PulledJobs:
 
     def settle(self, job: HeldJob, outcome: Outcome, options: StepOptions) -> None:
         """The step did not return: refuse the document, try again later, or give up."""
-        run, seconds = job.run, self._seconds(job)
-        run.seconds += seconds
-        run.claim_seconds += seconds
-        self._save(run, end_of_step(run, outcome, options, self._retry()))
+        job.run.add_work(self._seconds(job))
+        self._save(job.run, end_of_step(job.run, outcome, options, self._retry()))
 
     def _save(self, run: PipelineRun, result: Stage | Move | Failed | Delay) -> None:
         saved = self._saver.save([FinishedJob(run.claim, result, run.claim_seconds, run)])

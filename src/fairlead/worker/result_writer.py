@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import suppress
 from enum import Enum
 from itertools import accumulate
@@ -40,7 +40,7 @@ from fairlead.model.pipelines import READ
 from fairlead.model.results import Interim
 from fairlead.model.sniff import look
 from fairlead.service import Service
-from fairlead.worker.pipeline_run import Blob, PartBlob, PipelineRun, Source, chunks
+from fairlead.worker.pipeline_run import PipelineRun, Source, chunks
 from fairlead.worker.sandbox.answer import ExtractedFile, Extraction
 from fairlead.worker.sandbox.protocol import PartContent
 
@@ -53,18 +53,6 @@ class Stage(Enum):
 
     DONE = "done"
     DROPPED = "dropped"  # nobody needs the result
-
-
-class Kept(NamedTuple):
-    """A step has ended and others follow; this is what was found up to now."""
-
-    interim: Interim
-    blobs: Sequence[Blob]
-    parts: Sequence[PartBlob]
-
-
-def kept(run: PipelineRun) -> Kept:
-    return Kept(run.interim(), run.blobs, list(run.parts))
 
 
 class Delay(NamedTuple):
@@ -81,7 +69,8 @@ class Move(NamedTuple):
     queue: str
 
 
-Result = Extraction | Failed | Broken | Delay | Move | Kept | Stage
+Result = Extraction | Failed | Broken | Delay | Move | Interim | Stage
+"""An `Interim`: a step has ended, and others of the same claim follow."""
 MOST_TOGETHER = 64
 GATHER_SECONDS = 0.1  # how long results gather while all workers are busy
 SHORT_TEXTS = 65_536  # up to which length the texts of a document are kept in the store
@@ -110,22 +99,19 @@ class ResultSaver:
         """Write files first, then commit the outcomes with their keys; what became of those."""
         texts: list[tuple[str, bytes]] = []
         attachments: list[tuple[str, PartContent]] = []
-        ends = {job.claim for job in group if not isinstance(job.result, Kept)}
+        ends = {job.claim for job in group if not isinstance(job.result, Interim)}
         self._write_contents(group)
         outcomes = [
             (job.claim, _outcome(job, texts, attachments))
             for job in group
-            if not isinstance(job.result, Kept) and job.result is not Stage.DROPPED
+            if not isinstance(job.result, Interim) and job.result is not Stage.DROPPED
         ]
         self._texts.put_all(texts)
         _stream(self._files, attachments)
-        self._keep_interim(
-            {
-                job.claim: job.result.interim
-                for job in group
-                if isinstance(job.result, Kept) and job.claim not in ends
-            }
-        )
+        interim = {job.claim: job.result for job in group if isinstance(job.result, Interim)}
+        pending = [(claim, result) for claim, result in interim.items() if claim not in ends]
+        if pending:
+            self._store.keep_interim(pending)
         again = {claim.id for claim, _ in outcomes if claim.has_result}
         before = self._store.known_texts(again) if again else set()
         saved = self._store.finish_all(outcomes) if outcomes else []
@@ -145,26 +131,24 @@ class ResultSaver:
 
     def _write_contents(self, group: Sequence[FinishedJob]) -> None:
         """Stream long contents to blob storage, each once."""
-        saved = list(filter(None, map(_saved, group)))
-        blobs = {id(blob): blob for each in saved for blob in each.blobs if blob.source is not None}
-        parts = {id(part): part for each in saved for part in each.parts if part.source is not None}
-        texts = [(blob.content.key or "", blob.source) for blob in blobs.values() if blob.source]
-        files = [(part.part.id, part.source) for part in parts.values() if part.source]
-        _stream(self._texts, texts)
-        _stream(self._files, files)
-        for blob in blobs.values():
-            blob.source = None
-        for part in parts.values():
-            part.source = None
-
-    def _keep_interim(self, interim: Mapping[Claim, Interim]) -> None:
-        if interim:
-            self._store.keep_interim(list(interim.items()))
+        texts: dict[str, Source] = {}
+        files: dict[str, Source] = {}
+        runs = [(job.run, _saved(job)) for job in group if job.run is not None]
+        for run, interim in runs:
+            if interim is not None:
+                sources = run.sources
+                texts |= {key: sources[key] for key in interim.keys if key in sources}
+                files |= {key: sources[key] for key in interim.part_keys if key in sources}
+        _stream(self._texts, texts.items())
+        _stream(self._files, files.items())
+        for run, _ in runs:
+            for key in texts.keys() | files.keys():
+                run.sources.pop(key, None)
 
     def _clean_up(self, run: PipelineRun) -> None:
         """Remove what a document with several steps leaves behind when its claim has ended."""
         with suppress(DataError, OSError):  # the sweep of orphans finds them too
-            keys = run.keys | run.replaced
+            keys = run.replaced.union(run.interim.keys)
             if keys:
                 self._texts.delete(keys - self._store.known_texts([run.claim.id]))
         shutil.rmtree(run.folder, ignore_errors=True)
@@ -307,15 +291,15 @@ def _split(queue: list[FinishedJob]) -> tuple[list[FinishedJob], list[FinishedJo
     return queue[:number], queue[number:]
 
 
-def _saved(job: FinishedJob) -> Kept | None:
-    """The contents that are to be written; those of a document that failed are not."""
-    if isinstance(job.result, Kept):
+def _saved(job: FinishedJob) -> Interim | None:
+    """The result whose contents are to be written; those of a document that failed are not."""
+    if isinstance(job.result, Interim):
         return job.result
     is_wanted = job.result is Stage.DONE or isinstance(job.result, Delay | Move)
-    return kept(job.run) if job.run is not None and is_wanted else None
+    return job.run.interim if job.run is not None and is_wanted else None
 
 
-def _stream(blobs: BlobStore, sources: Sequence[tuple[str, Source]]) -> None:
+def _stream(blobs: BlobStore, sources: Iterable[tuple[str, Source]]) -> None:
     """Store bytes and files by their keys, in chunks: all, or none of them."""
     arriving: list[IncomingBlob] = []
     try:
@@ -348,13 +332,13 @@ def _outcome(
     if run is not None and result is Stage.DONE:
         return run.outcome()
     if run is not None and isinstance(result, Delay):
-        return Delayed(result.seconds, run.interim(), result.code, result.detail, seconds)
+        return Delayed(result.seconds, run.interim, result.code, result.detail, seconds)
     if run is not None and isinstance(result, Move):
-        return Moved(result.queue, run.interim(), seconds)
+        return Moved(result.queue, run.interim, seconds)
     if isinstance(result, Broken) and claim.broke_before and result.code != WORKER_LOST:
         result = Failed(result.code, result.detail)  # it was alone, so nothing else is to blame
     if isinstance(result, Failed | Broken):
-        step = (READ, claim.attempts) if run is None else (run.next_step, run.attempts)
+        step = (READ, claim.attempts) if run is None else (run.next_step, run.interim.attempts)
         return result._replace(seconds=seconds, step=step[0], step_attempt=step[1])
     assert isinstance(result, Extraction)  # noqa: S101 (all others have `run`)
     text = result.text.encode()

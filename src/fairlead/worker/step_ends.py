@@ -31,34 +31,34 @@ def end_of_step(
 ) -> Failed | Delay:
     """How the claim ends; the run counts the attempt. `retry` has the delays between attempts."""
     if isinstance(outcome, StepRefused):
-        run.attempts += 1
-        return Failed(outcome.code, outcome.message, run.kind)
+        run.refused()
+        return Failed(outcome.code, outcome.message, run.interim.kind)
     if isinstance(outcome, Later):
         return _called_later(run, outcome.seconds, options)
     cause = f"step {run.next_step}: {_cause(outcome)}"
     _log.warning("fairlead: document %s: %s", run.claim.id, cause)
     run.failed(cause)
     rule = RetryRule(options.attempts, retry.first_delay, retry.longest_delay)
-    delay = rule.delay(run.attempts)
+    delay = rule.delay(run.interim.attempts)
     if delay is None:
         return _given_up(run)
     return Delay(delay, STEP_FAILED, SENTENCES[STEP_FAILED])
 
 
 def _called_later(run: PipelineRun, seconds: float, options: StepOptions) -> Failed | Delay:
-    if run.waited + seconds > options.retry_for:
+    if run.interim.waited + seconds > options.retry_for:
         run.failed(
             f"step {run.next_step}: it asked to be called again later for more than "
             f"{options.retry_for:g} s (retry_for)"
         )
         return _given_up(run)
-    run.waited += seconds
-    run.settled += 1
+    run.delayed(seconds)
     return Delay(seconds)
 
 
 def _given_up(run: PipelineRun) -> Failed:
-    return Failed(STEP_FAILED, SENTENCES[STEP_FAILED], run.kind, cause=run.cause)
+    interim = run.interim
+    return Failed(STEP_FAILED, SENTENCES[STEP_FAILED], interim.kind, cause=interim.cause)
 
 
 def _cause(outcome: Outcome) -> str:

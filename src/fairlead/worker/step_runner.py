@@ -19,10 +19,11 @@ from fairlead.errors import InvalidSetting, TemporarilyUnavailable
 from fairlead.model.blobs import ABSENT, BlobStore
 from fairlead.model.documents import Broken, Claim, Failed
 from fairlead.model.pipelines import READ, Pipeline, pipeline_of
+from fairlead.model.results import Interim
 from fairlead.policy.retry import RetryRule
 from fairlead.steps.outcomes import Invalid, Outcome, Returned, StepEnd, StepJob, StepOptions
 from fairlead.worker.pipeline_run import PipelineRun, resumed_run
-from fairlead.worker.result_writer import Delay, FinishedJob, Kept, Move, ResultWriter, Stage, kept
+from fairlead.worker.result_writer import Delay, FinishedJob, Move, ResultWriter, Stage
 from fairlead.worker.sandbox.answer import Extraction, failure
 from fairlead.worker.step_ends import end_of_step
 
@@ -188,7 +189,7 @@ class StepRunner:
 
     def _go_on_after_step(self, run: PipelineRun) -> None:
         if run.queue == run.claim.pipeline:  # else the end of the claim keeps what was found
-            self._end(run, kept(run))
+            self._end(run, run.interim)
         self._go_on(run)
 
     def _go_on(self, run: PipelineRun) -> None:
@@ -222,15 +223,15 @@ class StepRunner:
             claim.id,
             claim.customer,
             claim.name,
-            run.kind,
+            run.interim.kind,
             dict(claim.metadata),
-            run.attempts + 1,
+            run.interim.attempts + 1,
             self._job_folder(run),
             contents,
         )
 
     def _job_folder(self, run: PipelineRun) -> Path:
-        return run.folder / str(run.done)
+        return run.folder / str(run.interim.done)
 
     def _prepare(self, run: PipelineRun) -> dict[str, bytes] | Failed | Broken:
         """The short contents of the job; long ones are put into its folder.
@@ -238,17 +239,23 @@ class StepRunner:
         A failure if the bytes of the document are gone.
         """
         contents: dict[str, bytes] = {}
-        found = {"text": run.text, "markdown": run.markdown, "data.json": run.data}
+        interim = run.interim
+        earlier = {
+            "text": interim.text,
+            "markdown": interim.markdown,
+            "data.json": interim.data,
+        }
         try:
             if not self._put_original(run, contents):
                 return failure("corrupt", GONE)
-            for name, blob in found.items():
-                if blob is None:
+            for name, content in earlier.items():
+                if content is None:
                     continue
-                if blob.content.content is not None:
-                    contents[name] = blob.content.content
+                if content.content is not None:
+                    contents[name] = content.content
                 else:
-                    (self._made_folder(run) / name).write_bytes(blob.read(self._texts))
+                    long = run.read_content(content, self._texts)
+                    (self._made_folder(run) / name).write_bytes(long)
         except OSError as error:
             raise TemporarilyUnavailable(
                 f"a document cannot be given to a step ({error}); repair that"
@@ -296,8 +303,7 @@ class StepRunner:
                 self._go_on_after_step(run)
                 return
             end = end._replace(outcome=Invalid(unknown))
-        run.seconds += end.seconds
-        run.claim_seconds += end.seconds
+        run.add_work(end.seconds)
         self._settle(run, end.outcome)
 
     def _unknown_pipeline(self, returned: Returned) -> str | None:
@@ -311,5 +317,5 @@ class StepRunner:
         options = self._pools[run.next_step or ""].options or StepOptions()
         self._end(run, end_of_step(run, outcome, options, self._retry()))
 
-    def _end(self, run: PipelineRun, how: Stage | Failed | Delay | Move | Kept) -> None:
+    def _end(self, run: PipelineRun, how: Stage | Failed | Delay | Move | Interim) -> None:
         self._results.add(FinishedJob(run.claim, how, run.claim_seconds, run))
