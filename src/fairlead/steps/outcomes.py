@@ -109,6 +109,21 @@ class Invalid(Struct, frozen=True, tag="invalid"):
 Outcome = Returned | StepRefused | Later | Raised | Died | TimedOut | Invalid
 
 
+def cause_of(outcome: Outcome) -> str:
+    """Why an attempt failed, for operators; with the traceback where there is one."""
+    match outcome:
+        case Raised():
+            return outcome.traceback or outcome.summary
+        case Died():
+            return f"its process ended: {outcome.how}"
+        case TimedOut():
+            return f"it took longer than {outcome.seconds:g} s (timeout)"
+        case Invalid():
+            return outcome.sentence
+        case _:
+            return str(outcome)
+
+
 class StepEnd(NamedTuple):
     """The end of a job, and how many seconds it took."""
 

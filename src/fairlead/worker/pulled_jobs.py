@@ -21,7 +21,7 @@ from fairlead.steps.outcomes import Outcome, Returned, StepOptions
 from fairlead.worker.pipeline_run import PipelineRun, resumed_run
 from fairlead.worker.result_writer import Delay, FinishedJob, Move, ResultSaver, Stage
 from fairlead.worker.slot import next_worker_name
-from fairlead.worker.step_ends import end_of_step
+from fairlead.worker.step_ends import end_of_step, unknown_pipelines
 
 if TYPE_CHECKING:
     from fairlead.storage import Store
@@ -110,13 +110,9 @@ class PulledJobs:
     def finish(self, job: HeldJob, returned: Returned) -> None:
         """The step has returned; the document goes to its next step, or is done."""
         run = job.run
-        names = {part.pipeline for part in returned.parts} - {None}
-        unknown = names - {pipeline.name for pipeline in self._pipelines()}
-        if unknown:
-            raise InvalidResult(
-                "a part must name a pipeline of the settings; got "
-                + ", ".join(sorted(map(repr, unknown)))
-            )
+        unknown = unknown_pipelines(returned, (pipeline.name for pipeline in self._pipelines()))
+        if unknown is not None:
+            raise InvalidResult(unknown)
         run.add(returned, self._seconds(job), self._texts)
         self._save(run, Stage.DONE if run.queue is None else Move(run.queue))
 

@@ -11,12 +11,11 @@ from fairlead.model.blobs import ABSENT
 from fairlead.model.documents import Broken, Claim, Failed
 from fairlead.worker.liveness import worker_name
 from fairlead.worker.result_writer import FinishedJob, Result
-from fairlead.worker.sandbox.answer import died, failure, over_time, parse_answer
+from fairlead.worker.sandbox.answer import died, missing_bytes, over_time, parse_answer
 from fairlead.worker.sandbox.child_pool import ChildPool, worker_numbers
 from fairlead.worker.sandbox.limits import SandboxLimits
 from fairlead.worker.sandbox.process import MOST_JOBS, ChildDied, JobAnswer, ReadJob, Sandbox
 
-GONE = "The stored bytes of the document are missing or cannot be read."
 RECYCLE_AFTER = 100
 """Documents after which a child is replaced, so that what one leaves behind meets few others."""
 
@@ -222,5 +221,5 @@ class WorkerSlot:
                 raise TemporarilyUnavailable(
                     f"a document cannot be given to a worker process ({error}); repair that"
                 ) from error
-            return FinishedJob(self.claims.pop(), failure("corrupt", GONE), 0.0)
+            return FinishedJob(self.claims.pop(), missing_bytes(), 0.0)
         return None

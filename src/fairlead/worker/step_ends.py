@@ -6,24 +6,25 @@ The engine decides by this for its own steps, and the server for steps that are 
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 
 from fairlead.model.documents import Failed
 from fairlead.policy.failures import SENTENCES, STEP_FAILED
 from fairlead.policy.retry import RetryRule
-from fairlead.steps.outcomes import (
-    Died,
-    Invalid,
-    Later,
-    Outcome,
-    Raised,
-    StepOptions,
-    StepRefused,
-    TimedOut,
-)
+from fairlead.steps.outcomes import Later, Outcome, Returned, StepOptions, StepRefused, cause_of
 from fairlead.worker.pipeline_run import PipelineRun
 from fairlead.worker.result_writer import Delay
 
 _log = logging.getLogger(__name__)
+
+
+def unknown_pipelines(returned: Returned, known: Iterable[str]) -> str | None:
+    """Why the result is invalid, if its parts name pipelines that the settings do not have."""
+    names = {part.pipeline for part in returned.parts if part.pipeline} - set(known)
+    if not names:
+        return None
+    listed = ", ".join(sorted(map(repr, names)))
+    return f"a part must name a pipeline of the settings; got {listed}"
 
 
 def end_of_step(
@@ -35,7 +36,7 @@ def end_of_step(
         return Failed(outcome.code, outcome.message, run.interim.kind)
     if isinstance(outcome, Later):
         return _called_later(run, outcome.seconds, options)
-    cause = f"step {run.next_step}: {_cause(outcome)}"
+    cause = f"step {run.next_step}: {cause_of(outcome)}"
     _log.warning("fairlead: document %s: %s", run.claim.id, cause)
     run.failed(cause)
     rule = RetryRule(options.attempts, retry.first_delay, retry.longest_delay)
@@ -59,18 +60,3 @@ def _called_later(run: PipelineRun, seconds: float, options: StepOptions) -> Fai
 def _given_up(run: PipelineRun) -> Failed:
     interim = run.interim
     return Failed(STEP_FAILED, SENTENCES[STEP_FAILED], interim.kind, cause=interim.cause)
-
-
-def _cause(outcome: Outcome) -> str:
-    """For operators, with the traceback where there is one."""
-    match outcome:
-        case Raised():
-            return outcome.traceback or outcome.summary
-        case Died():
-            return f"its process ended: {outcome.how}"
-        case TimedOut():
-            return f"it took longer than {outcome.seconds:g} s (timeout)"
-        case Invalid():
-            return outcome.sentence
-        case _:
-            return str(outcome)

@@ -24,10 +24,9 @@ from fairlead.policy.retry import RetryRule
 from fairlead.steps.outcomes import Invalid, Outcome, Returned, StepEnd, StepJob, StepOptions
 from fairlead.worker.pipeline_run import PipelineRun, resumed_run
 from fairlead.worker.result_writer import Delay, FinishedJob, Move, ResultWriter, Stage
-from fairlead.worker.sandbox.answer import Extraction, failure
-from fairlead.worker.step_ends import end_of_step
+from fairlead.worker.sandbox.answer import Extraction, missing_bytes
+from fairlead.worker.step_ends import end_of_step, unknown_pipelines
 
-GONE = "The stored bytes of the document are missing or cannot be read."
 _CHUNK = 1 << 20
 
 
@@ -247,7 +246,7 @@ class StepRunner:
         }
         try:
             if not self._put_original(run, contents):
-                return failure("corrupt", GONE)
+                return missing_bytes()
             for name, content in earlier.items():
                 if content is None:
                     continue
@@ -297,7 +296,7 @@ class StepRunner:
             self._end(run, Stage.DROPPED)
             return
         if isinstance(end.outcome, Returned):
-            unknown = self._unknown_pipeline(end.outcome)
+            unknown = unknown_pipelines(end.outcome, self._pipelines)
             if unknown is None:
                 run.add(end.outcome, end.seconds, self._texts)
                 self._go_on_after_step(run)
@@ -305,12 +304,6 @@ class StepRunner:
             end = end._replace(outcome=Invalid(unknown))
         run.add_work(end.seconds)
         self._settle(run, end.outcome)
-
-    def _unknown_pipeline(self, returned: Returned) -> str | None:
-        names = {part.pipeline for part in returned.parts} - {None, *self._pipelines}
-        if not names:
-            return None
-        return f"a part must name a pipeline of the settings; got {', '.join(map(repr, names))}"
 
     def _settle(self, run: PipelineRun, outcome: Outcome) -> None:
         """The step did not return: refuse, try again later, or give up."""

@@ -91,6 +91,11 @@ def failure(code: str, detail: str, kind: str | None = None) -> Failed | Broken:
     raise KeyError(code)
 
 
+def missing_bytes() -> Failed | Broken:
+    """The outcome of a document whose bytes are gone."""
+    return failure("corrupt", "The stored bytes of the document are missing or cannot be read.")
+
+
 def over_time(limits: SandboxLimits) -> Failed | Broken:
     """The outcome of a document whose reading was ended at the time limit."""
     return failure("time-limit", f"Reading it took longer than {limits.seconds:g} s.")
