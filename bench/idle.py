@@ -26,7 +26,7 @@ from fairlead.cli import main as command_line
 from fairlead.model.documents import Document
 from fairlead.service import running
 from fairlead.simulation.summary import percentile
-from fairlead.worker.engine import EngineService
+from fairlead.worker.engine_service import EngineService
 from fairlead.worker.sandbox.process import ReadJob
 from fairlead.worker.slot import WorkerSlot
 

@@ -45,7 +45,7 @@ def returned(value: list[str]) -> list[str]:
 
 
 def busy_slots(engine: LocalEngine) -> list[WorkerSlot]:
-    return [slot for slot in engine.slots if slot.claim is not None]
+    return [slot for slot in engine.workers.slots if slot.claim is not None]
 
 
 def test_the_number_of_workers_follows_the_settings(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_who_is_no_longer_wanted_gets_nothing_more(
         totals = fairlead.queue.totals()
         if not totals.waiting + totals.processing:  # maybe before a second slot had a claim
             engine.stop()
-        for slot in engine.slots[1:]:
+        for slot in engine.workers.slots[1:]:
             if slot.claim is not None:
                 (tmp_path / "fairlead.toml").write_text("workers = 1")
             if slot.is_leaving:
@@ -194,8 +194,8 @@ def test_a_worker_that_dies_idle_is_replaced(fairlead: Fairlead) -> None:
     killed: list[int] = []
 
     def kill_one_once(engine: LocalEngine) -> None:
-        if not killed and any(slot.is_free for slot in engine.slots):
-            free = next(slot for slot in engine.slots if slot.is_free)
+        if not killed and any(slot.is_free for slot in engine.workers.slots):
+            free = next(slot for slot in engine.workers.slots if slot.is_free)
             killed.append(free.sandbox.pid)
             os.kill(free.sandbox.pid, signal.SIGKILL)
             fairlead.submit_many("acme", letters(50))
@@ -223,7 +223,7 @@ def test_the_lease_is_renewed_while_the_work_goes_on(tmp_path: Path) -> None:
 
         # Stopped before its job is sent, so that it cannot be done too soon.
         def stop_first(engine: LocalEngine) -> None:
-            for slot in engine.slots:
+            for slot in engine.workers.slots:
                 if slot.is_free and not stopped:
                     os.kill(slot.sandbox.pid, signal.SIGSTOP)
                     stopped.append(slot.sandbox.pid)
@@ -240,7 +240,7 @@ def test_leases_are_renewed_as_soon_as_the_store_is_back(
     """A third of an hour after they could not be, it might be too late."""
     with Fairlead(tmp_path, settings={"lease": 3600}) as fairlead:
         engine = fairlead.services.engine(1)
-        engine._match_worker_count()
+        engine.workers.match_count()
         attend, tries = fairlead.store.attend, 0
 
         def fail_once(name: str, workers: int, pipelines: Sequence[str]) -> None:
@@ -294,7 +294,7 @@ def test_no_worker_idles_while_a_document_waits(fairlead: Fairlead) -> None:
 
     def claim_and_look() -> None:
         claim()
-        if any(slot.is_free for slot in engine.slots):
+        if any(slot.is_free for slot in engine.workers.slots):
             looked.append(fairlead.queue.totals().waiting)
 
     engine._claim = claim_and_look  # type: ignore[method-assign]
@@ -484,11 +484,11 @@ def test_idle_children_may_be_killed_as_often_as_somebody_likes(fairlead: Fairle
     killed: set[int] = set()
 
     def kill_the_idle(engine: LocalEngine) -> None:
-        for slot in engine.slots:
+        for slot in engine.workers.slots:
             if slot.is_free and len(killed) < 7:
                 killed.add(slot.sandbox.pid)
                 os.kill(slot.sandbox.pid, signal.SIGKILL)
-        if len(killed) == 7 and any(slot.is_free for slot in engine.slots):
+        if len(killed) == 7 and any(slot.is_free for slot in engine.workers.slots):
             fairlead.cancel(keeper.id)
 
     run(fairlead, kill_the_idle)

@@ -181,7 +181,7 @@ def test_a_cancelled_document_stops_within_a_second(install: Install) -> None:
     cancelled: list[float] = []
 
     def cancel(engine: LocalEngine) -> None:
-        (slot,) = engine.slots
+        (slot,) = engine.workers.slots
         if slot.claim is not None and not cancelled:
             fairlead.cancel(asleep.id)
             cancelled.append(time.monotonic())
@@ -273,8 +273,8 @@ def test_a_fork_server_that_was_killed_is_replaced(install: Install) -> None:
     killed: list[int] = []
 
     def kill_once(engine: LocalEngine) -> None:
-        process = engine._forkserver._process
-        if process is not None and not killed and any(slot.claim for slot in engine.slots):
+        process = engine.workers._forkserver._process
+        if process is not None and not killed and any(slot.claim for slot in engine.workers.slots):
             killed.append(process.pid)
             process.kill()
 
@@ -300,8 +300,8 @@ def test_a_fork_server_that_is_stopped_keeps_nobody_from_ending(install: Install
     document = hostile(fairlead, "sleep_deaf")
 
     def stop(engine: LocalEngine) -> None:
-        process = engine._forkserver._process
-        if process is not None and engine.slots[0].claim is not None:
+        process = engine.workers._forkserver._process
+        if process is not None and engine.workers.slots[0].claim is not None:
             process.send_signal(signal.SIGSTOP)
             engine.stop()
             engine.stop()

@@ -259,25 +259,25 @@ def test_no_document_is_over_its_time_because_nobody_listened(
 def test_the_time_between_two_messages_is_nobodys(
     fairlead: Fairlead, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given: list[float] = []
+    uncounted: list[float] = []
     engine = fairlead.services.engine(1)
     engine.work(3600.0)
     engine._listened_at -= 1000.0  # as if that were long ago
-    monkeypatch.setattr(engine, "_extend_deadlines", given.append)
+    monkeypatch.setattr(engine.workers, "extend_deadlines", uncounted.append)
     fairlead.submit("acme", b"x", name="x.txt")
     engine.work(3600.0)
     engine.close()
-    assert max(given) < 1000.0
+    assert max(uncounted) < 1000.0
 
 
 def test_a_new_reader_needs_no_new_folder(fairlead: Fairlead) -> None:
     """On a full disk there may be no room for one."""
     engine = fairlead.services.engine(1)
-    engine._match_worker_count()
-    [slot] = engine.slots
+    engine.workers.match_count()
+    [slot] = engine.workers.slots
     job_dir = slot.sandbox.job_dir.folder
     before = job_dir.stat().st_ino
-    engine._replace_child(slot)
+    engine.workers.replace_child(slot)
     assert job_dir.stat().st_ino == before
     engine.close()
     assert not job_dir.exists()
@@ -325,7 +325,7 @@ def test_where_no_more_workers_can_be_had_work_goes_on_with_those_there_are(
     wanted = [1]
     documents = fairlead.submit_many("acme", [(LONG, f"{number}.txt") for number in range(20)])
     engine = fairlead.services.engine(on_tick=tick)
-    engine._workers = lambda: wanted[0]
+    engine.workers._count = lambda: wanted[0]
     engine.run()
     assert {fairlead.text(document.id) for document in documents} == {LONG.decode()}
     (record,) = caplog.records  # once, however often it is tried

@@ -122,7 +122,7 @@ def test_a_suspect_at_the_head_does_not_look_like_an_empty_line(
     fairlead.store.rescue_from("gone")
     engine = fairlead.services.engine(1)
     engine.prefetch.learn(0.001)
-    engine._match_worker_count()
+    engine.workers.match_count()
     engine._keep_leases()
     commits = []
     for _ in range(3):
@@ -145,7 +145,7 @@ def test_what_was_claimed_beforehand_does_not_wait_behind_a_long_document(tmp_pa
         meanwhile: list[EventKind] = []
 
         def thaw_when_others_could_have_the_rest() -> None:
-            if frozen and not engine.prefetch.claims and not engine.slots[0].behind:
+            if frozen and not engine.prefetch.claims and not engine.workers.slots[0].behind:
                 meanwhile.extend(event.kind for event in fairlead.store.events())
                 with suppress(ProcessLookupError):  # its time is over
                     os.kill(frozen.pop(), signal.SIGCONT)

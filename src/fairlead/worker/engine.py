@@ -7,10 +7,9 @@ failures are retried with backoff; they never end the engine or cost a document 
 
 from __future__ import annotations
 
-import logging
 import selectors
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from enum import IntEnum
 from functools import partial
@@ -19,29 +18,26 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from fairlead.backoff import Attempts, Backoff, Outage
+from fairlead.backoff import Attempts, Outage
 from fairlead.errors import FairleadError, TemporarilyUnavailable
 from fairlead.model.blobs import BlobStore
 from fairlead.model.documents import Broken, Claim, Failed, Progress
 from fairlead.model.pipelines import DEFAULT_PIPELINES, READ, Pipeline, Room
 from fairlead.policy.retry import RetryRule
-from fairlead.service import Service, WakePipe
+from fairlead.service import WakePipe
 from fairlead.worker.liveness import requeue_from_dead_workers
 from fairlead.worker.prefetch import Prefetch
 from fairlead.worker.result_writer import FinishedJob, ResultWriter
 from fairlead.worker.sandbox.answer import Extraction
-from fairlead.worker.sandbox.child_pool import ChildPool
-from fairlead.worker.sandbox.forkserver import ForkServer
 from fairlead.worker.sandbox.job_dir import remove_old_job_dirs
 from fairlead.worker.sandbox.limits import SandboxLimits
 from fairlead.worker.sandbox.process import ChildDied, ReadJob
 from fairlead.worker.slot import WorkerSlot, next_worker_name
 from fairlead.worker.step_runner import Pool, StepRunner
+from fairlead.worker.worker_pool import WorkerPool
 
 if TYPE_CHECKING:
     from fairlead.storage import Store
-
-_log = logging.getLogger(__name__)
 
 LEASE_CHECK_SECONDS = 0.25
 """How often it checks for cancelled documents and for leases that need a heartbeat."""
@@ -49,10 +45,7 @@ CHECK_SECONDS = 1.0
 """How often it checks for due retries, ended leases, dead workers and the number of workers."""
 FAR_CHECK_SECONDS = 30.0
 PROGRESS_SECONDS = 1.0
-MOST_DEATHS_AT_START = 5
 LONGEST_OUTAGE = 30.0  # seconds after which `run(until_idle=True)` raises the error of an outage
-PROVEN_SECONDS = 10.0
-"""An engine that has run for so long works: one that cannot start its children fails sooner."""
 
 
 def _no_pool(step: str, *, wake: Callable[[], None]) -> Pool:
@@ -96,8 +89,6 @@ class LocalEngine:
         self._store = store
         self._files = files
         self._texts = texts
-        self._workers = workers
-        self._limits = limits
         self._lease = lease
         self._job_dirs = job_dirs
         self._on_tick = on_tick
@@ -122,16 +113,11 @@ class LocalEngine:
         self._was_open: list[str] = []  # pipelines at the last look for work
         self._opens_at = inf  # when a quota lets documents start that it holds back
         self._reported: dict[Claim, tuple[int, int]] = {}
-        self._forkserver = ForkServer()
-        self._children = ChildPool(job_dirs, self._forkserver)
-        self.slots: list[WorkerSlot] = []
-        self._names: list[str] = []  # of all slots there ever were
         self.prefetch = Prefetch()
+        self.workers = WorkerPool(workers, limits, job_dirs, self._selector, self.prefetch)
         self._stop = Stop.NO
         self._done_at = {"progress": time.monotonic()}
-        self._is_short_of_workers = False
         self._listened_at = inf
-        self._deaths_at_start = 0
 
     def run(self, *, until_idle: bool = False) -> None:
         """Work until stopped or, if asked, until nothing is left that could run.
@@ -153,7 +139,7 @@ class LocalEngine:
 
         The workers stay warm for the next call; `close` ends them.
         """
-        if not self.slots:
+        if not self.workers.slots:
             self._begin()
         until, self.prefetch.ran_dry = time.monotonic() + seconds, False
         self._listened_at = inf  # since the last call there was nothing to listen to
@@ -184,7 +170,7 @@ class LocalEngine:
         return self._outage.is_on
 
     def worker_pids(self) -> list[int]:
-        return [slot.sandbox.pid for slot in self.slots]
+        return [slot.sandbox.pid for slot in self.workers.slots]
 
     def close(self) -> None:
         """End the children, save what they had done, and release all other claims.
@@ -192,15 +178,12 @@ class LocalEngine:
         The store knows best which those are: a claim may have been interrupted on its way here.
         """
         self._changes.close()
-        self._forkserver.close()  # first, so that no child can keep the others waiting
-        for slot in self.slots:
-            slot.close()
-        self._children.close()
+        self.workers.close()
         self._results.close()
         self.runner.close()
         with suppress(FairleadError):  # else the leases end by themselves
-            self._store.release_from(self._names)
-            for name in self._names[:1]:
+            self._store.release_from(self.workers.names)
+            for name in self.workers.names[:1]:
                 self._store.leave(name)
         self._selector.close()
         self._wake_pipe.close()
@@ -208,10 +191,10 @@ class LocalEngine:
     def _begin(self) -> None:
         """Start the first worker, as soon as there is room for it; the others follow."""
         remove_old_job_dirs(self._job_dirs)
-        while not self.slots and self._stop is Stop.NO:
+        while not self.workers.slots and self._stop is Stop.NO:
             with self._attempts:
-                self._match_worker_count()
-            if not self.slots:
+                self.workers.match_count()
+            if not self.workers.slots:
                 self._wake_pipe.wait(self._attempts.pause)
                 self._wake_pipe.clear()
         while not self.runner.is_ready and self._stop is Stop.NO:
@@ -223,7 +206,7 @@ class LocalEngine:
     def _is_over(self, *, until_idle: bool) -> bool:
         if self._stop is Stop.NOW:
             return True
-        if any(slot.claim for slot in self.slots) or self.runner.is_busy:
+        if any(slot.claim for slot in self.workers.slots) or self.runner.is_busy:
             return False
         if self.prefetch.claims and not self._outage.is_on:  # else `close` releases them
             return False
@@ -240,16 +223,16 @@ class LocalEngine:
         self._has_news = False
         with self._attempts:
             self._use_store(claims=claims)
-        has_free_slot = self.prefetch.ran_dry and any(slot.is_free for slot in self.slots)
+        has_free_slot = self.prefetch.ran_dry and any(slot.is_free for slot in self.workers.slots)
         self._has_idle = has_free_slot or self.runner.ran_dry
         self._results.set_urgent(is_urgent=self._has_idle or not claims)
         with self._attempts:
             if not self._attempts.is_failing:  # else leases and claims come first
                 self._report_progress()
             self._on_tick()
-        if self._stop is Stop.NO and (seconds := self.prefetch.gather_seconds(self.slots)):
+        if self._stop is Stop.NO and (seconds := self.prefetch.gather_seconds(self.workers.slots)):
             self._wake_pipe.wait(seconds)  # each answer that is taken disturbs the workers
-        self._extend_deadlines(time.monotonic() - self._listened_at)
+        self.workers.extend_deadlines(time.monotonic() - self._listened_at)
         for key, _ in self._selector.select(self._sleep_seconds()):
             if isinstance(key.fileobj, WorkerSlot):
                 with self._attempts:
@@ -272,7 +255,7 @@ class LocalEngine:
         """Report pages read, at most once a second; a short document is never reported."""
         if not self._is_due("progress", PROGRESS_SECONDS):
             return
-        slots = [(slot.claim, slot.sandbox.progress) for slot in self.slots]
+        slots = [(slot.claim, slot.sandbox.progress) for slot in self.workers.slots]
         pages = {claim: progress for claim, progress in slots if claim and progress}
         pages |= self.runner.progress()
         changed = [Progress(claim, *done) for claim, done in pages.items() - self._reported.items()]
@@ -285,31 +268,26 @@ class LocalEngine:
             return
         self._keep_leases()  # before a claim, which requeues what expired while we slept
         if claims:
-            self._match_worker_count_at_times()
+            if not self.workers.slots or self._is_due("count", CHECK_SECONDS):
+                self.workers.match_count_if_possible()
             self._claim()
         else:
             self._release_prefetched()
-        if self._deaths_at_start < MOST_DEATHS_AT_START:  # else that outage goes on
+        if not self.workers.are_failing:  # else that outage goes on
             self._attempts.succeeded()
 
     def _sleep_seconds(self) -> float:
         if self._has_news and self._has_idle:
             return 0.0
-        is_busy = any(slot.claim for slot in self.slots) or self.runner.is_busy
-        is_free = not all(slot.claim for slot in self.slots)
+        is_busy = any(slot.claim for slot in self.workers.slots) or self.runner.is_busy
+        is_free = not all(slot.claim for slot in self.workers.slots)
         longest = min(
             LEASE_CHECK_SECONDS if is_busy else CHECK_SECONDS,
             self._changes.poll_seconds if is_free else CHECK_SECONDS,
         )
-        deadlines = [slot.deadline for slot in self.slots]
+        deadlines = [slot.deadline for slot in self.workers.slots]
         soonest = min(*deadlines, self.runner.deadline(), self._opens_at, inf)
         return max(0.0, min(longest, soonest - time.monotonic()))
-
-    def _extend_deadlines(self, seconds: float) -> None:
-        """Do not count time in which the engine waited for the store and heard no answers."""
-        if seconds > CHECK_SECONDS:
-            for slot in self.slots:
-                slot.deadline += seconds
 
     def _is_due(self, duty: str, seconds: float) -> bool:
         """True at most once in so many seconds for each duty."""
@@ -329,17 +307,17 @@ class LocalEngine:
         """Fill free slots from the prefetched claims, and those from the store."""
         if self._results.is_behind():
             return
-        self.prefetch.withdraw_stuck(self.slots)
+        self.prefetch.withdraw_stuck(self.workers.slots)
         self._start_prefetched()
-        busy = min(slot.seconds() if slot.claim else 0.0 for slot in self.slots)
+        busy = min(slot.seconds() if slot.claim else 0.0 for slot in self.workers.slots)
         if self.prefetch.is_stuck(busy):
             self._release_prefetched()
-        free = sum(slot.is_free for slot in self.slots)
-        wanted = self.prefetch.wanted(free, len(self.slots), busy)
+        free = sum(slot.is_free for slot in self.workers.slots)
+        wanted = self.prefetch.wanted(free, len(self.workers.slots), busy)
         room = self.runner.room()
         if (wanted or room) and self._may_find_work(free, room=bool(room)):
-            self._apply_new_limits()
-            free = sum(slot.is_free for slot in self.slots)
+            self.workers.apply_new_limits()
+            free = sum(slot.is_free for slot in self.workers.slots)
             at_once = max(0, free - len(self.prefetch.claims))
             self._check_places()
             rooms = [*self._rooms_to_read(at_once, wanted), *self._rooms_of_steps(room)]
@@ -354,7 +332,7 @@ class LocalEngine:
 
     def _rooms_to_read(self, at_once: int, wanted: int) -> list[Room]:
         """Free slots for pipelines that begin with reading; ahead only what ends with it."""
-        names = list(islice(cycle([slot.name for slot in self.slots]), wanted))
+        names = list(islice(cycle([slot.name for slot in self.workers.slots]), wanted))
         now, ahead = names[:at_once], names[at_once:]
         open_ = [each for each in self.runner.open_queues() if each.steps[0] == READ]
         read = [each.name for each in open_]
@@ -364,7 +342,7 @@ class LocalEngine:
         return [Room(now, (), read), Room((), ahead, only)]
 
     def _rooms_of_steps(self, room: Mapping[str, tuple[int, list[str]]]) -> list[Room]:
-        name = self._names[0]
+        name = self.workers.names[0]
         return [Room([name] * number, (), pipelines) for number, pipelines in room.values()]
 
     def _begin_step(self, claim: Claim) -> bool:
@@ -394,13 +372,13 @@ class LocalEngine:
         return not (has_dry_slots and has_dry_places) or self._changes.changed()
 
     def _start_prefetched(self) -> None:
-        for slot, claim in self.prefetch.assignments(self.slots):
+        for slot, claim in self.prefetch.assignments(self.workers.slots):
             self._start(slot, claim)
 
     def _start(self, slot: WorkerSlot, claim: Claim) -> None:
         try:
             if not slot.is_fit_for(claim):
-                self._change_child(slot, claim)
+                self.workers.change_child(slot, claim)
             source = self._files.path(claim.id) if claim.content is None else claim.content
             outputs = self.runner.outputs(claim)
             gone = slot.start(claim, ReadJob(source, claim.sha256, claim.password, outputs))
@@ -408,7 +386,7 @@ class LocalEngine:
             self.prefetch.take_back([claim])
             raise
         except ChildDied:
-            self._replace_child(slot)  # which takes the claim back
+            self.workers.replace_child(slot)  # which takes the claim back
             return
         if gone is not None:
             self._finish(slot, [gone])
@@ -418,47 +396,7 @@ class LocalEngine:
             self._store.release(self.prefetch.claims)
             self.prefetch.claims.clear()
 
-    def _apply_new_limits(self) -> None:
-        limits = self._limits()
-        for slot in self.slots:
-            if slot.is_free and slot.limits != limits:
-                self._replace_child(slot)
-
     # --- workers ---
-
-    def _match_worker_count_at_times(self) -> None:
-        """If no more workers can be started, continue with those that run."""
-        if self.slots and not self._is_due("count", CHECK_SECONDS):
-            return
-        try:
-            self._match_worker_count()
-            self._is_short_of_workers = False
-        except FairleadError as error:
-            if not self.slots:
-                raise
-            if not self._is_short_of_workers:
-                _log.warning(
-                    "fairlead: only %s workers could be started: %s", len(self.slots), error
-                )
-            self._is_short_of_workers = True
-
-    def _match_worker_count(self) -> None:
-        """Have as many workers as the settings say; those that leave finish what they have."""
-        wanted = self._workers()
-        while len(self.slots) < wanted:
-            slot = WorkerSlot(self._limits(), self._children)
-            self.slots.append(slot)
-            self._names.append(slot.name)
-            self._selector.register(slot, selectors.EVENT_READ)
-        for number, slot in enumerate(self.slots[:]):
-            slot.is_leaving = number >= wanted
-            if slot.is_leaving and slot.claim is None:
-                self._selector.unregister(slot)
-                self._remove(slot)
-
-    def _remove(self, slot: WorkerSlot) -> None:
-        self.slots.remove(slot)
-        slot.close()
 
     def _receive(self, slot: WorkerSlot) -> None:
         was_ready = slot.sandbox.ready
@@ -466,14 +404,14 @@ class LocalEngine:
             finished = slot.receive()
         except ChildDied as death:
             if was_ready:
-                self._replace_child(slot)
+                self.workers.replace_child(slot)
             else:
-                self._replace_at_start(slot, death)
+                self.workers.replace_at_start(slot, death)
             return
         except TemporarilyUnavailable:  # no room for the document that it was to start with
-            self._replace_child(slot)
+            self.workers.replace_child(slot)
             raise
-        self._deaths_at_start = 0
+        self.workers.deaths_at_start = 0
         self._finish(slot, finished)
 
     def _finish(self, slot: WorkerSlot, finished: Sequence[FinishedJob]) -> None:
@@ -490,7 +428,7 @@ class LocalEngine:
                 self._results.add(job)
         has_broken = any(isinstance(job.result, Broken) for job in finished)
         if finished and (slot.is_spent or has_broken):
-            self._replace_child(slot)
+            self.workers.replace_child(slot)
         if absence is not None:
             raise absence
 
@@ -509,48 +447,12 @@ class LocalEngine:
 
     def _end_over_time(self) -> None:
         now = time.monotonic()
-        for slot in self.slots[:]:
+        for slot in self.workers.slots[:]:
             if slot.deadline <= now:
                 if slot.claim is not None:
                     self._finish(slot, [slot.end(slot.over_time())])
                 else:  # its document was withdrawn
-                    self._replace_child(slot)
-
-    def _change_child(self, slot: WorkerSlot, claim: Claim) -> None:
-        self._selector.unregister(slot)
-        try:
-            slot.change_child(claim)
-        finally:
-            self._selector.register(slot, selectors.EVENT_READ)
-
-    def _replace_child(self, slot: WorkerSlot, unwanted: Sequence[Claim] = ()) -> None:
-        """Replace a child that is dead, too slow, or works on something unwanted.
-
-        What it has not started is prefetched again. If there is no room for a new child, the slot
-        is given up, and a new one comes as soon as there is room.
-        """
-        self._selector.unregister(slot)
-        self.prefetch.take_back([claim for claim in slot.empty() if claim not in unwanted])
-        try:
-            slot.fill(self._limits())
-        except TemporarilyUnavailable:
-            self._remove(slot)
-            raise
-        self._selector.register(slot, selectors.EVENT_READ)
-
-    def _replace_at_start(self, slot: WorkerSlot, death: ChildDied) -> None:
-        """Replace a child that died at its start; after several in a row, only after a pause."""
-        self._deaths_at_start += 1
-        if self._deaths_at_start < MOST_DEATHS_AT_START:
-            self._replace_child(slot)
-            return
-        self._selector.unregister(slot)
-        self.prefetch.take_back(slot.empty())
-        self._remove(slot)
-        raise TemporarilyUnavailable(
-            f"worker processes exit as soon as they start ({death.how}); "
-            "check the installation with: fairlead doctor"
-        )
+                    self.workers.replace_child(slot)
 
     # --- leases ---
 
@@ -560,63 +462,27 @@ class LocalEngine:
         if not (self._is_due("leases", LEASE_CHECK_SECONDS) or was_away):
             return
         if self._is_due("heartbeat", self._lease() / 3) or was_away:
-            self._store.attend(self._names[0], len(self.slots), list(self.runner.queues))
+            self._store.attend(
+                self.workers.names[0], len(self.workers.slots), list(self.runner.queues)
+            )
             claims = [*self._claims(), *self._results.unsaved()]
             self._let_go(self._store.renew(claims) if claims else [])
         elif claims := self._claims():
             self._let_go(self._store.lost(claims))
 
     def _claims(self) -> list[Claim]:
-        in_slots = (claim for slot in self.slots for claim in slot.claims)
+        in_slots = (claim for slot in self.workers.slots for claim in slot.claims)
         return [*in_slots, *self.prefetch.claims, *self.runner.claims()]
 
     def _let_go(self, lost: Sequence[Claim]) -> None:
         if lost:
             self.prefetch.drop(lost)
             self.runner.let_go(lost)
-        for slot in self.slots[:]:
+        for slot in self.workers.slots[:]:
             if slot.claim in lost:
-                self._replace_child(slot, unwanted=lost)
+                self.workers.replace_child(slot, unwanted=lost)
 
 
 def _is_missing(job: FinishedJob) -> bool:
     is_corrupt = isinstance(job.result, Failed | Broken) and job.result.code == "corrupt"
     return is_corrupt and job.claim.content is None
-
-
-class EngineService(Service):
-    """Runs an engine; one that fails is replaced by a new one after a pause.
-
-    The first request to stop drains it, the second one stops it at once. `make_engine` takes
-    `on_tick`, which the engine calls at least once a second.
-    """
-
-    def __init__(self, make_engine: Callable[..., LocalEngine]) -> None:
-        backoff = Backoff(1.0, 60.0)
-        super().__init__("engine", self._work, backoff=backoff, on_stop=self._stop_engine)
-        self._make_engine = make_engine
-        self._engine: LocalEngine | None = None
-        self._began = 0.0
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether it runs, and neither failed a moment ago nor is held up by an outage."""
-        engine, health = self._engine, self.health()
-        is_held_up = engine is not None and engine.is_held_up
-        return health.is_running and health.error is None and not is_held_up
-
-    def _work(self) -> Generator[float, None, None]:
-        self._began = time.monotonic()
-        self._engine = self._make_engine(on_tick=self._tick)
-        if self.is_stopping:
-            self._engine.stop()
-        self._engine.run()
-        yield 0.0
-
-    def _tick(self) -> None:
-        if time.monotonic() >= self._began + PROVEN_SECONDS:
-            self.note_success()
-
-    def _stop_engine(self) -> None:
-        if self._engine is not None:
-            self._engine.stop()
