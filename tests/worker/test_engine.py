@@ -24,7 +24,8 @@ from fairlead.model.pipelines import Room
 from fairlead.model.states import State
 from fairlead.worker import engine as local
 from fairlead.worker.engine import LocalEngine, Stop
-from fairlead.worker.result_writer import SHORT_TEXTS, FinishedJob, ResultWriter
+from fairlead.worker.result_saver import SHORT_TEXTS, FinishedJob
+from fairlead.worker.result_writer import ResultWriter
 from fairlead.worker.sandbox.answer import Extraction
 from fairlead.worker.sandbox.forkserver import ForkServer
 from fairlead.worker.sandbox.process import ReadJob, Sandbox

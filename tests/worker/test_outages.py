@@ -27,7 +27,7 @@ from fairlead.model.states import State
 from fairlead.storage.sqlite import SqliteStore
 from fairlead.worker import engine as local
 from fairlead.worker.engine import LocalEngine
-from fairlead.worker.result_writer import SHORT_TEXTS, FinishedJob
+from fairlead.worker.result_saver import SHORT_TEXTS, FinishedJob
 from fairlead.worker.sandbox.job_dir import JobDir
 from fairlead.worker.sandbox.limits import SandboxLimits
 from fairlead.worker.sandbox.process import ReadJob

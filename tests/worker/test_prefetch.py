@@ -16,7 +16,7 @@ from fairlead.model.documents import Claim, EventKind
 from fairlead.model.states import State
 from fairlead.worker import engine as local
 from fairlead.worker.prefetch import AHEAD_SECONDS, MOST_AHEAD, Prefetch
-from fairlead.worker.result_writer import FinishedJob
+from fairlead.worker.result_saver import FinishedJob
 from fairlead.worker.sandbox.process import ReadJob
 from fairlead.worker.slot import WorkerSlot
 

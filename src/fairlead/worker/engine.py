@@ -27,7 +27,8 @@ from fairlead.policy.retry import RetryRule
 from fairlead.service import WakePipe
 from fairlead.worker.liveness import requeue_from_dead_workers
 from fairlead.worker.prefetch import Prefetch
-from fairlead.worker.result_writer import FinishedJob, ResultWriter
+from fairlead.worker.result_saver import FinishedJob
+from fairlead.worker.result_writer import ResultWriter
 from fairlead.worker.sandbox.answer import Extraction
 from fairlead.worker.sandbox.job_dir import remove_old_job_dirs
 from fairlead.worker.sandbox.limits import SandboxLimits

@@ -6,30 +6,26 @@ written to blob storage, under keys that they have from the beginning.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import mimetypes
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
 
-from fairlead.model.blobs import HEAD_BYTES, SHORT_BYTES, SHORT_TOGETHER, BlobStore
+from fairlead.model.blobs import SHORT_TOGETHER, BlobStore
 from fairlead.model.documents import Claim, Done, ShortTexts
 from fairlead.model.names import new_id
 from fairlead.model.pipelines import DEFAULT_PIPELINE, Pipeline
 from fairlead.model.results import Content, Interim, InterimPart, decode_interim
 from fairlead.model.sniff import look
 from fairlead.steps.outcomes import Returned
+from fairlead.worker.contents import Source, chunks, head, measured
 from fairlead.worker.sandbox.answer import Extraction
-from fairlead.worker.sandbox.spool import SpooledBytes
 
-Source = bytes | Path | SpooledBytes
-"""Where bytes are that are not in blob storage yet."""
-CHUNK_BYTES = 1 << 20
 OTHER_TYPE = "application/octet-stream"
 
 
@@ -65,7 +61,9 @@ class PipelineRun:
         if content.key is None:
             return content.content or b""
         source = self.sources.get(content.key)  # the result writer may store it meanwhile
-        return blobs.read(content.key, content.sha256) if source is None else _bytes(source)
+        return (
+            blobs.read(content.key, content.sha256) if source is None else b"".join(chunks(source))
+        )
 
     # --- results and failures of steps ---
 
@@ -167,7 +165,7 @@ class PipelineRun:
         return tuple(files.values())
 
     def _content(self, role: str, source: Source, name: str = "") -> Content:
-        size, sha256, short = _measured(source)
+        size, sha256, short = measured(source)
         media_type = (mimetypes.guess_type(name)[0] or OTHER_TYPE) if name else None
         if short is not None and self._short_bytes + size <= SHORT_TOGETHER:
             self._short_bytes += size
@@ -178,8 +176,8 @@ class PipelineRun:
         return Content(size, sha256, name, media_type, key)
 
     def _part(self, name: str, source: Source, pipeline: str | None = None) -> InterimPart:
-        size, sha256, short = _measured(source)
-        shape, pages = look(_head(source))
+        size, sha256, short = measured(source)
+        shape, pages = look(head(source))
         id_ = new_id(time.time())
         if short is None:
             self.sources[id_] = source
@@ -196,37 +194,3 @@ def resumed_run(claim: Claim, pipeline: Pipeline, folder: Path) -> PipelineRun:
         return PipelineRun(claim, pipeline, folder, interim)
     new = replace(new, settled=interim.settled)
     return PipelineRun(claim, pipeline, folder, new, replaced=set(interim.keys))
-
-
-def chunks(source: Source) -> Iterator[bytes]:
-    if isinstance(source, bytes):
-        yield source
-    elif isinstance(source, Path):
-        with source.open("rb") as file:
-            while chunk := file.read(CHUNK_BYTES):
-                yield chunk
-    else:
-        yield from source.chunks()
-
-
-def _bytes(source: Source) -> bytes:
-    return b"".join(chunks(source))
-
-
-def _measured(source: Source) -> tuple[int, str, bytes | None]:
-    """The size, the SHA-256, and the bytes where they are few."""
-    size = source.stat().st_size if isinstance(source, Path) else len(source)
-    short = _bytes(source) if size <= SHORT_BYTES else None
-    digest = hashlib.sha256()
-    for chunk in chunks(source) if short is None else (short,):
-        digest.update(chunk)
-    return size, digest.hexdigest(), short
-
-
-def _head(source: Source) -> bytes:
-    if isinstance(source, bytes):
-        return source[:HEAD_BYTES]
-    if isinstance(source, Path):
-        with source.open("rb") as file:
-            return file.read(HEAD_BYTES)
-    return source.head

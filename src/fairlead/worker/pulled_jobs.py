@@ -19,7 +19,7 @@ from fairlead.model.pipelines import Pipeline, Room, pipeline_of
 from fairlead.policy.retry import RetryRule
 from fairlead.steps.outcomes import Outcome, Returned, StepOptions
 from fairlead.worker.pipeline_run import PipelineRun, resumed_run
-from fairlead.worker.result_writer import Delay, FinishedJob, Move, ResultSaver, Stage
+from fairlead.worker.result_saver import Delay, FinishedJob, Move, ResultSaver, Stage
 from fairlead.worker.slot import next_worker_name
 from fairlead.worker.step_ends import end_of_step, unknown_pipelines
 

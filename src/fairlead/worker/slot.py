@@ -10,7 +10,7 @@ from fairlead.errors import TemporarilyUnavailable
 from fairlead.model.blobs import ABSENT
 from fairlead.model.documents import Broken, Claim, Failed
 from fairlead.worker.liveness import worker_name
-from fairlead.worker.result_writer import FinishedJob, Result
+from fairlead.worker.result_saver import FinishedJob, Result
 from fairlead.worker.sandbox.answer import died, missing_bytes, over_time, parse_answer
 from fairlead.worker.sandbox.child_pool import ChildPool, worker_numbers
 from fairlead.worker.sandbox.limits import SandboxLimits

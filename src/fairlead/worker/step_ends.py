@@ -13,7 +13,7 @@ from fairlead.policy.failures import SENTENCES, STEP_FAILED
 from fairlead.policy.retry import RetryRule
 from fairlead.steps.outcomes import Later, Outcome, Returned, StepOptions, StepRefused, cause_of
 from fairlead.worker.pipeline_run import PipelineRun
-from fairlead.worker.result_writer import Delay
+from fairlead.worker.result_saver import Delay
 
 _log = logging.getLogger(__name__)
 

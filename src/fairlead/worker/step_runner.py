@@ -23,7 +23,8 @@ from fairlead.model.results import Interim
 from fairlead.policy.retry import RetryRule
 from fairlead.steps.outcomes import Invalid, Outcome, Returned, StepEnd, StepJob, StepOptions
 from fairlead.worker.pipeline_run import PipelineRun, resumed_run
-from fairlead.worker.result_writer import Delay, FinishedJob, Move, ResultWriter, Stage
+from fairlead.worker.result_saver import Delay, FinishedJob, Move, Stage
+from fairlead.worker.result_writer import ResultWriter
 from fairlead.worker.sandbox.answer import Extraction, missing_bytes
 from fairlead.worker.step_ends import end_of_step, unknown_pipelines
 
