@@ -25,6 +25,7 @@ from fairlead.model.documents import Broken, Claim, Failed, Progress
 from fairlead.model.pipelines import DEFAULT_PIPELINES, READ, Pipeline, Room
 from fairlead.policy.retry import RetryRule
 from fairlead.service import WakePipe
+from fairlead.steps.pool import StepPool
 from fairlead.worker.liveness import requeue_from_dead_workers
 from fairlead.worker.prefetch import Prefetch
 from fairlead.worker.result_saver import FinishedJob
@@ -34,7 +35,7 @@ from fairlead.worker.sandbox.job_dir import remove_old_job_dirs
 from fairlead.worker.sandbox.limits import SandboxLimits
 from fairlead.worker.sandbox.process import ChildDied, ReadJob
 from fairlead.worker.slot import WorkerSlot, next_worker_name
-from fairlead.worker.step_runner import Pool, StepRunner
+from fairlead.worker.step_runner import StepRunner
 from fairlead.worker.worker_pool import WorkerPool
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ PROGRESS_SECONDS = 1.0
 LONGEST_OUTAGE = 30.0  # seconds after which `run(until_idle=True)` raises the error of an outage
 
 
-def _no_pool(step: str, *, wake: Callable[[], None]) -> Pool:
+def _no_pool(step: str, *, wake: Callable[[], None]) -> StepPool:
     del wake
     raise AssertionError(f"this engine runs no functions, such as {step}")
 
@@ -66,7 +67,7 @@ class StepSettings(NamedTuple):
     """The pipelines that an engine serves, and how it makes the pools of their steps."""
 
     pipelines: Sequence[Pipeline]
-    make_pool: Callable[..., Pool] = _no_pool
+    make_pool: Callable[..., StepPool] = _no_pool
     retry: Callable[[], RetryRule] = RetryRule
 
 

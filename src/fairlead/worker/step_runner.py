@@ -13,7 +13,6 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Sequence
 from math import inf
 from pathlib import Path
-from typing import Protocol
 
 from fairlead.errors import InvalidSetting, TemporarilyUnavailable
 from fairlead.model.blobs import ABSENT, BlobStore
@@ -22,6 +21,7 @@ from fairlead.model.pipelines import READ, Pipeline, pipeline_of
 from fairlead.model.results import Interim
 from fairlead.policy.retry import RetryRule
 from fairlead.steps.outcomes import Invalid, Outcome, Returned, StepEnd, StepJob, StepOptions
+from fairlead.steps.pool import StepPool
 from fairlead.worker.pipeline_run import PipelineRun, resumed_run
 from fairlead.worker.result_saver import Delay, FinishedJob, Move, Stage
 from fairlead.worker.result_writer import ResultWriter
@@ -29,24 +29,6 @@ from fairlead.worker.sandbox.answer import Extraction, missing_bytes
 from fairlead.worker.step_ends import end_of_step, unknown_pipelines
 
 _CHUNK = 1 << 20
-
-
-class Pool(Protocol):
-    """What the runner uses of `StepPool`."""
-
-    options: StepOptions | None
-    problem: str | None
-
-    def free(self) -> int: ...
-    def start(self, job: StepJob) -> None: ...
-    def cancel_job(self, id_: str) -> None: ...
-    def progress(self) -> dict[str, tuple[int, int]]: ...
-    def poll(self) -> list[StepEnd]: ...
-    def deadline(self) -> float: ...
-    def close(self) -> None: ...
-
-
-MakePool = Callable[[str], Pool]
 
 
 class StepRunner:
@@ -58,7 +40,7 @@ class StepRunner:
     def __init__(
         self,
         pipelines: Sequence[Pipeline],
-        make_pool: MakePool,
+        make_pool: Callable[[str], StepPool],
         results: ResultWriter,
         files: BlobStore,
         texts: BlobStore,
