@@ -450,31 +450,6 @@ def process_of(running: RunningPool) -> StepProcess:
     return process
 
 
-def test_draining_starts_nothing_and_ends_what_runs(modules: Path, tmp_path: Path) -> None:
-    with RunningPool(modules, "mysteps:until_cancelled") as running:
-        job = make_job(tmp_path)
-        running.start(job)
-        running.pool.drain()
-        assert running.pool.free() == 0
-        assert running.pool.jobs == ["d1"]
-        running.pool.cancel_job("d1")
-        running.outcomes(job)
-        assert running.pool.free() == 0
-        assert running.pool.jobs == []
-
-
-def test_reloading_imports_the_module_anew(tmp_path: Path) -> None:
-    write_module(tmp_path, "def version(job): return {'version': 1}")
-    with RunningPool(tmp_path, "mysteps:version") as running:
-        running.run(make_job(tmp_path, "d1"))
-        write_module(tmp_path, "def version(job): return {'version': 'two'}")
-        running.pool.reload()
-        (outcome,) = running.run(make_job(tmp_path, "d2"))
-    assert isinstance(outcome, Returned)
-    assert outcome.data is not None
-    assert json.loads(outcome.data.path.read_text()) == {"version": "two"}
-
-
 def test_changed_source_files_are_imported_anew(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

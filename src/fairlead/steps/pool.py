@@ -76,7 +76,6 @@ class StepPool:
         self._process: StepProcess | None = None
         self._is_ready = False
         self._is_stale = False  # whether the process is to be replaced once it has no jobs
-        self._is_draining = False
         self._had_jobs = 0  # of this process
         self._running: dict[str, _Run] = {}
         self._alone: deque[_Run] = deque()
@@ -97,7 +96,7 @@ class StepPool:
 
     def free(self) -> int:
         """How many jobs may be started now."""
-        if not self._takes_jobs or self._alone or self._is_draining or self.options is None:
+        if not self._takes_jobs or self._alone or self.options is None:
             return 0
         return max(0, self.options.concurrency - len(self._running))
 
@@ -146,23 +145,8 @@ class StepPool:
             times.append(self._next_memory_check)
         return min(times)
 
-    @property
-    def jobs(self) -> list[str]:
-        """The ids of all documents that it has, running or about to run again."""
-        return [*self._running, *(run.job.id for run in self._alone)]
-
-    def reload(self) -> None:
-        """Import the step anew, in a new process, once the jobs of this one have ended."""
-        self._is_stale = True
-        self._wake()
-
-    def drain(self) -> None:
-        """Start no more jobs; those it has run to their end."""
-        self._is_draining = True
-
     def close(self) -> None:
         """End the process; jobs that it has are lost."""
-        self._is_draining = True
         if self._process is not None:
             self._process.close()
             self._process = None
