@@ -1,8 +1,8 @@
 """The engine: claims documents for the worker processes of this machine and saves their results.
 
-It claims a document for each free worker and, where documents are short, some ahead (`prefetch` has
-the rule). It sleeps until a worker answers, a deadline comes, or something was committed. Temporary
-failures are retried with backoff; they never end the engine or cost a document an attempt.
+It claims a document for each free worker and, where documents are short, prefetches some (the rule
+is in `prefetch`). It sleeps until a worker answers, a deadline passes, or a transaction commits.
+Temporary failures are retried with backoff: they neither end the engine nor use up attempts.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from fairlead.storage import Store
 
 LEASE_CHECK_SECONDS = 0.25
-"""How often it checks for cancelled documents and for leases that need a heartbeat."""
+"""How often the engine checks for cancelled documents and for leases that need a heartbeat."""
 CHECK_SECONDS = 1.0
-"""How often it checks for due retries, ended leases, dead workers and the number of workers."""
+"""How often the engine checks for due retries, ended leases, dead workers and the worker count."""
 FAR_CHECK_SECONDS = 30.0
 PROGRESS_SECONDS = 1.0
 LONGEST_OUTAGE = 30.0  # seconds after which `run(until_idle=True)` raises the error of an outage
@@ -64,7 +64,7 @@ class Stop(IntEnum):
 
 
 class StepSettings(NamedTuple):
-    """The pipelines that an engine serves, and how it makes the pools of their steps."""
+    """The pipelines that an engine serves, and the factory of the pools of their steps."""
 
     pipelines: Sequence[Pipeline]
     make_pool: Callable[..., StepPool] = _no_pool
@@ -72,7 +72,7 @@ class StepSettings(NamedTuple):
 
 
 class LocalEngine:
-    """Processes documents in worker processes until it is stopped, or idle. To be run once."""
+    """Processes documents in worker processes until it is stopped or idle. Runs once."""
 
     def __init__(
         self,
@@ -112,8 +112,8 @@ class LocalEngine:
             self._steps.retry,
             job_dirs / next_worker_name(),
         )
-        self._was_open: list[str] = []  # pipelines at the last look for work
-        self._opens_at = inf  # when a quota lets documents start that it holds back
+        self._open_names: list[str] = []  # queues that were open at the last claim
+        self._opens_at = inf  # when a quota permits the next start
         self._reported: dict[Claim, tuple[int, int]] = {}
         self.prefetch = Prefetch()
         self.workers = WorkerPool(workers, limits, job_dirs, self._selector, self.prefetch)
@@ -122,9 +122,9 @@ class LocalEngine:
         self._listened_at = inf
 
     def run(self, *, until_idle: bool = False) -> None:
-        """Work until stopped or, if asked, until nothing is left that could run.
+        """Work until stopped or, with `until_idle`, until no document is left that could run.
 
-        An outage is waited for as long as it takes; with `until_idle` for half a minute.
+        The engine waits out an outage of any length; with `until_idle`, half a minute.
         """
         if until_idle:
             self._outage.longest = LONGEST_OUTAGE
@@ -137,14 +137,14 @@ class LocalEngine:
         self._raise_if_unsaved()
 
     def work(self, seconds: float) -> None:
-        """Process what can run now, and start nothing new after so long.
+        """Process the documents that can run now, and start none after so many seconds.
 
         The workers stay warm for the next call; `close` ends them.
         """
         if not self.workers.slots:
             self._begin()
         until, self.prefetch.ran_dry = time.monotonic() + seconds, False
-        self._listened_at = inf  # since the last call there was nothing to listen to
+        self._listened_at = inf  # between two calls nothing was running
         while (
             self._claims()
             or self.runner.is_busy
@@ -168,16 +168,16 @@ class LocalEngine:
 
     @property
     def is_held_up(self) -> bool:
-        """Whether an outage keeps it from starting documents or saving results."""
+        """Whether an outage prevents starting documents or saving results."""
         return self._outage.is_on
 
     def worker_pids(self) -> list[int]:
         return [slot.sandbox.pid for slot in self.workers.slots]
 
     def close(self) -> None:
-        """End the children, save what they had done, and release all other claims.
+        """End the children, save their results, and release all other claims.
 
-        The store knows best which those are: a claim may have been interrupted on its way here.
+        The store looks up which those are: a claim may have been interrupted on its way here.
         """
         self._changes.close()
         self.workers.close()
@@ -191,7 +191,7 @@ class LocalEngine:
         self._wake_pipe.close()
 
     def _begin(self) -> None:
-        """Start the first worker, as soon as there is room for it; the others follow."""
+        """Start the first worker, with backoff; the others follow."""
         remove_old_job_dirs(self._job_dirs)
         while not self.workers.slots and self._stop is Stop.NO:
             with self._attempts:
@@ -221,7 +221,7 @@ class LocalEngine:
         return False
 
     def _step(self, *, claims: bool) -> None:
-        """Claim first, so that nothing stands between a wake-up and the claim."""
+        """One turn of the loop. It claims first, so that no wake-up waits for anything else."""
         self._has_news = False
         with self._attempts:
             self._use_store(claims=claims)
@@ -233,7 +233,7 @@ class LocalEngine:
                 self._report_progress()
             self._on_tick()
         if self._stop is Stop.NO and (seconds := self.prefetch.gather_seconds(self.workers.slots)):
-            self._wake_pipe.wait(seconds)  # each answer that is taken disturbs the workers
+            self._wake_pipe.wait(seconds)  # receiving answers one by one interrupts the workers
         self.workers.extend_deadlines(time.monotonic() - self._listened_at)
         for key, _ in self._selector.select(self._sleep_seconds()):
             if isinstance(key.fileobj, WorkerSlot):
@@ -248,7 +248,7 @@ class LocalEngine:
             self.runner.poll()
 
     def _note_commit(self) -> None:
-        """Wake the engine if a worker is idle; any thread may call this, also the engine's own."""
+        """Wake the engine if a worker is idle. Any thread may call this."""
         self._has_news = True
         if self._has_idle:
             self._wake_pipe.wake()
@@ -268,7 +268,7 @@ class LocalEngine:
     def _use_store(self, *, claims: bool) -> None:
         if self._attempts.is_waiting():
             return
-        self._keep_leases()  # before a claim, which requeues what expired while we slept
+        self._keep_leases()  # before a claim, which requeues documents whose lease has ended
         if claims:
             if not self.workers.slots or self._is_due("count", CHECK_SECONDS):
                 self.workers.match_count_if_possible()
@@ -306,7 +306,7 @@ class LocalEngine:
     # --- claims ---
 
     def _claim(self) -> None:
-        """Fill free slots from the prefetched claims, and those from the store."""
+        """Fill free slots with prefetched claims, and prefetch more from the store."""
         if self._results.is_behind():
             return
         self.prefetch.withdraw_stuck(self.workers.slots)
@@ -333,35 +333,35 @@ class LocalEngine:
             self._start_prefetched()
 
     def _rooms_to_read(self, at_once: int, wanted: int) -> list[Room]:
-        """Free slots for pipelines that begin with reading; ahead only what ends with it."""
+        """Rooms for queues that begin with reading; only those that end with it are prefetched."""
         names = list(islice(cycle([slot.name for slot in self.workers.slots]), wanted))
         now, ahead = names[:at_once], names[at_once:]
-        open_ = [each for each in self.runner.open_queues() if each.steps[0] == READ]
-        read = [each.name for each in open_]
-        if all(each.reads_only for each in open_):
-            return [Room(now, ahead, read)]
-        only = [each.name for each in open_ if each.reads_only]
-        return [Room(now, (), read), Room((), ahead, only)]
+        queues = [queue for queue in self.runner.open_queues() if queue.steps[0] == READ]
+        names_of_all = [queue.name for queue in queues]
+        names_of_short = [queue.name for queue in queues if queue.reads_only]
+        if names_of_short == names_of_all:
+            return [Room(now, ahead, names_of_all)]
+        return [Room(now, (), names_of_all), Room((), ahead, names_of_short)]
 
     def _rooms_of_steps(self, room: Mapping[str, tuple[int, list[str]]]) -> list[Room]:
         name = self.workers.names[0]
         return [Room([name] * number, (), pipelines) for number, pipelines in room.values()]
 
     def _begin_step(self, claim: Claim) -> bool:
-        """Hand a claim to its next step if that is a function."""
+        """Pass a claim on to its next step if that is a function."""
         return self.runner.has_more_steps(claim) and self.runner.begin(claim)
 
     def _check_places(self) -> None:
-        """Claim nothing while blobs are unavailable; object storage is asked less often."""
+        """Claim nothing while blobs are unavailable; object storage is checked less often."""
         seconds = FAR_CHECK_SECONDS if self._files.is_far else CHECK_SECONDS
         if self._attempts.is_failing or self._is_due("places", seconds):
             self._files.check()
             self._texts.check()
 
     def _may_find_work(self, free: int, *, room: bool) -> bool:
-        """After a claim in vain: only when something was committed since, or time has passed."""
-        open_ = [each.name for each in self.runner.open_queues()]
-        has_opened, self._was_open = open_ != self._was_open, open_
+        """After a claim that got too few: only after a commit, or when time has passed."""
+        open_names = [queue.name for queue in self.runner.open_queues()]
+        has_opened, self._open_names = open_names != self._open_names, open_names
         if self._is_due("check", CHECK_SECONDS):
             requeue_from_dead_workers(self._store)
             return True
@@ -384,7 +384,7 @@ class LocalEngine:
             source = self._files.path(claim.id) if claim.content is None else claim.content
             outputs = self.runner.outputs(claim)
             gone = slot.start(claim, ReadJob(source, claim.sha256, claim.password, outputs))
-        except TemporarilyUnavailable:  # its file cannot be fetched, or the disk has no room for it
+        except TemporarilyUnavailable:  # the blob cannot be fetched, or the disk is full
             self.prefetch.take_back([claim])
             raise
         except ChildDied:
@@ -410,14 +410,14 @@ class LocalEngine:
             else:
                 self.workers.replace_at_start(slot, death)
             return
-        except TemporarilyUnavailable:  # no room for the document that it was to start with
+        except TemporarilyUnavailable:  # the disk has no room for its first document
             self.workers.replace_child(slot)
             raise
         self.workers.deaths_at_start = 0
         self._finish(slot, finished)
 
     def _finish(self, slot: WorkerSlot, finished: Sequence[FinishedJob]) -> None:
-        """Pass results on, and replace a child that must not read any more."""
+        """Pass results on, and replace a child that must not read another document."""
         absence = self._absence(finished)
         for job in finished:
             if absence is not None and _is_missing(job):
@@ -435,11 +435,11 @@ class LocalEngine:
             raise absence
 
     def _has_more(self, claim: Claim, extraction: Extraction) -> bool:
-        """Whether more belongs to the result than texts, facts and attachments."""
+        """Whether the result has files besides texts and attachments, or other steps follow."""
         return bool(extraction.files) or self.runner.has_more_steps(claim)
 
     def _absence(self, finished: Sequence[FinishedJob]) -> TemporarilyUnavailable | None:
-        """Why blobs are missing, unless only these are: then each is a result."""
+        """The outage that explains missing blobs; None: only these blobs are missing."""
         if any(_is_missing(job) for job in finished):
             try:
                 self._files.check()
@@ -453,14 +453,14 @@ class LocalEngine:
             if slot.deadline <= now:
                 if slot.claim is not None:
                     self._finish(slot, [slot.end(slot.over_time())])
-                else:  # its document was withdrawn
+                else:  # its last document was withdrawn
                     self.workers.replace_child(slot)
 
     # --- leases ---
 
     def _keep_leases(self) -> None:
-        """Send heartbeats for all claims, and let go of what was cancelled or taken away."""
-        was_away = self._attempts.is_failing  # then leases may be about to end
+        """Send heartbeats for all claims, and drop claims that were cancelled or requeued."""
+        was_away = self._attempts.is_failing  # leases may be about to end
         if not (self._is_due("leases", LEASE_CHECK_SECONDS) or was_away):
             return
         if self._is_due("heartbeat", self._lease() / 3) or was_away:
@@ -468,18 +468,18 @@ class LocalEngine:
                 self.workers.names[0], len(self.workers.slots), list(self.runner.queues)
             )
             claims = [*self._claims(), *self._results.unsaved()]
-            self._let_go(self._store.renew(claims) if claims else [])
+            self._drop(self._store.renew(claims) if claims else [])
         elif claims := self._claims():
-            self._let_go(self._store.lost(claims))
+            self._drop(self._store.lost(claims))
 
     def _claims(self) -> list[Claim]:
         in_slots = (claim for slot in self.workers.slots for claim in slot.claims)
         return [*in_slots, *self.prefetch.claims, *self.runner.claims()]
 
-    def _let_go(self, lost: Sequence[Claim]) -> None:
+    def _drop(self, lost: Sequence[Claim]) -> None:
         if lost:
             self.prefetch.drop(lost)
-            self.runner.let_go(lost)
+            self.runner.drop(lost)
         for slot in self.workers.slots[:]:
             if slot.claim in lost:
                 self.workers.replace_child(slot, unwanted=lost)

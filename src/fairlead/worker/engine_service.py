@@ -10,14 +10,14 @@ from fairlead.service import Service
 from fairlead.worker.engine import LocalEngine
 
 PROVEN_SECONDS = 10.0
-"""An engine that has run for so long works: one that cannot start its children fails sooner."""
+"""After so long an engine counts as working: one that cannot start its children fails sooner."""
 
 
 class EngineService(Service):
     """Runs an engine; one that fails is replaced by a new one after a pause.
 
-    The first request to stop drains it, the second one stops it at once. `make_engine` takes
-    `on_tick`, which the engine calls at least once a second.
+    The first request to stop drains the engine, the second one stops it at once. `make_engine`
+    takes `on_tick`, which the engine calls at least once a second.
     """
 
     def __init__(self, make_engine: Callable[..., LocalEngine]) -> None:
@@ -29,7 +29,7 @@ class EngineService(Service):
 
     @property
     def is_ready(self) -> bool:
-        """Whether it runs, and neither failed a moment ago nor is held up by an outage."""
+        """Whether the engine runs, has not failed lately, and is not held up by an outage."""
         engine, health = self._engine, self.health()
         is_held_up = engine is not None and engine.is_held_up
         return health.is_running and health.error is None and not is_held_up

@@ -1,4 +1,4 @@
-"""Reads files in a sandboxed child, as the engine does, without a store."""
+"""Reads files in a sandboxed child as the engine does, without a store."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fairlead.worker.sandbox.process import ChildDied, JobAnswer, ReadJob, Sandb
 
 
 class FileReader:
-    """One child that reads one file after another; a new one follows a child that died."""
+    """Reads one file after another in one child; a child that died is replaced."""
 
     def __init__(self, limits: SandboxLimits | None = None) -> None:
         self._limits = limits or SandboxLimits()
@@ -35,7 +35,7 @@ class FileReader:
         self._end_child()
 
     def read(self, path: Path, password: str | None = None) -> Extraction | Failed | Broken:
-        """Return the text and facts of a file, or the reason why there are none.
+        """Return the text and facts of a file, or why it cannot be read.
 
         Raises:
             OSError: the file cannot be opened.

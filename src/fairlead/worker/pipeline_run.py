@@ -1,7 +1,7 @@
-"""A document on its way through the steps of its pipeline: the result so far, and its bytes.
+"""A document on its way through the steps of its pipeline: the result so far, and its contents.
 
-Short contents stay in memory and go into the store. Long ones are files of the job until they are
-written to blob storage, under keys that they have from the beginning.
+Short contents stay in memory and are saved in the store. Long ones are files of the job until the
+result writer writes them to blob storage, under keys that are chosen at the beginning.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ _WEIGHT = 0.1
 
 
 class Prefetch:
-    """Claims that no worker has yet, in their order, and how many to add."""
+    """Claims that no worker has yet, in the order of the queue, and how many to add."""
 
     def __init__(self) -> None:
         self.claims: deque[Claim] = deque()
@@ -77,12 +77,12 @@ class Prefetch:
         return free + ahead - len(self.claims)
 
     def add(self, claims: Sequence[Claim], *, free: int, wanted: int) -> None:
-        """Take over the claims that were wanted, so many of them for free workers."""
+        """Add the claims of a transaction that wanted so many, `free` of them for free workers."""
         self.claims.extend(claims)
         self.ran_dry, self.fell_short = len(claims) < free, len(claims) < wanted
 
     def assignments(self, slots: Sequence[WorkerSlot]) -> Iterator[tuple[WorkerSlot, Claim]]:
-        """Which slot gets which claim: first the free ones, then what can lie ready."""
+        """Which slot gets which claim: free slots first, then those with room for more."""
         free = [slot for slot in slots if slot.is_free]
         while free and self.claims:
             claim = self._take_for_free(slots)
@@ -93,7 +93,7 @@ class Prefetch:
             yield room, self.claims.popleft()
 
     def withdraw_stuck(self, slots: Sequence[WorkerSlot]) -> None:
-        """Take back what lies ready behind documents that take long."""
+        """Take back ready documents from behind documents that take long."""
         for slot in slots:
             if slot.behind and slot.seconds() > STUCK_SECONDS:
                 self.take_back(slot.withdraw())
@@ -102,7 +102,7 @@ class Prefetch:
         return bool(self.claims) and busy > STUCK_SECONDS
 
     def gather_seconds(self, slots: Sequence[WorkerSlot]) -> float:
-        """How long answers may gather, because every worker has more to read."""
+        """How long answers may gather while every worker has documents ready."""
         behind = min((slot.behind for slot in slots), default=0)
         return 0.0 if self._mean is None else min(READY_SECONDS, behind * self._mean) / 2
 
@@ -113,7 +113,10 @@ class Prefetch:
         self.claims = deque(claim for claim in self.claims if claim not in claims)
 
     def _take_for_free(self, slots: Sequence[WorkerSlot]) -> Claim:
-        """The first claim that cannot lie ready, or the first: few customers need two children."""
+        """The first claim that cannot be made ready; otherwise the first of all.
+
+        So a customer rarely occupies two children.
+        """
         for number, claim in enumerate(self.claims):
             if self._with_room(slots, claim) is None:
                 del self.claims[number]
@@ -121,7 +124,7 @@ class Prefetch:
         return self.claims.popleft()
 
     def _with_room(self, slots: Sequence[WorkerSlot], claim: Claim) -> WorkerSlot | None:
-        """The slot with which the claim can lie ready, and that has the least to read."""
+        """Of the slots in which the claim can be made ready, the one with the least to read."""
         depth = 0 if self._mean is None else int(READY_SECONDS / max(self._mean, 1e-6))
         room = [slot for slot in slots if slot.has_room_for(claim, depth)]
         return min(room, key=lambda slot: slot.behind, default=None)

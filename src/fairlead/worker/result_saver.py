@@ -1,4 +1,4 @@
-"""Saves results: long contents as files, then all outcomes in one commit."""
+"""Saves results: long contents to blob storage, then all outcomes in one commit."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ SHORT_TEXTS = 65_536  # up to which length the texts of a document are stored in
 
 
 class Stage(Enum):
-    """The end of a document with several steps, whose result is in `FinishedJob.run`."""
+    """How a document with several steps ended; its result is in `FinishedJob.run`."""
 
     DONE = "done"
-    DROPPED = "dropped"  # nobody needs the result
+    DROPPED = "dropped"  # the claim was lost, so the result is not saved
 
 
 class Delay(NamedTuple):
-    """The step is tried again in so many seconds; `code`: because it failed."""
+    """The step runs again in so many seconds; `code`: why the last attempt failed."""
 
     seconds: float
     code: str | None = None
@@ -57,7 +57,7 @@ class Delay(NamedTuple):
 
 
 class Move(NamedTuple):
-    """The next steps are those of another queue."""
+    """The document goes to the queue of its next steps."""
 
     queue: str
 
@@ -67,7 +67,7 @@ Result = Extraction | Failed | Broken | Delay | Move | Interim | Stage
 
 
 class FinishedJob(NamedTuple):
-    """A claim, its result, and the seconds of work on it; `run`: of a document with steps."""
+    """A claim, its result, and the seconds of work on it; `run`: for a document with steps."""
 
     claim: Claim
     result: Result
@@ -139,7 +139,7 @@ class ResultSaver:
                 run.sources.pop(key, None)
 
     def _clean_up(self, run: PipelineRun) -> None:
-        """Remove what a document with several steps leaves behind when its claim has ended."""
+        """Remove job files and replaced contents of a document whose claim has ended."""
         with suppress(DataError, OSError):  # the sweep of orphans finds them too
             keys = run.replaced.union(run.interim.keys)
             if keys:
@@ -186,7 +186,7 @@ def _stream(blobs: BlobStore, sources: Iterable[tuple[str, Source]]) -> None:
 def _outcome(
     job: FinishedJob, texts: list[tuple[str, bytes]], attachments: list[tuple[str, PartContent]]
 ) -> Outcome:
-    """What the store saves; contents of files are added to `texts` and `attachments`."""
+    """The outcome that the store saves; long contents are added to `texts` and `attachments`."""
     claim, result, seconds, run = job
     if run is not None and result is Stage.DONE:
         return run.outcome()
@@ -195,7 +195,7 @@ def _outcome(
     if run is not None and isinstance(result, Move):
         return Moved(result.queue, run.interim, seconds)
     if isinstance(result, Broken) and claim.broke_before and result.code != WORKER_LOST:
-        result = Failed(result.code, result.detail)  # it was alone, so nothing else is to blame
+        result = Failed(result.code, result.detail)  # it ran alone, so it is to blame
     if isinstance(result, Failed | Broken):
         step = (READ, claim.attempts) if run is None else (run.next_step, run.interim.attempts)
         return result._replace(seconds=seconds, step=step[0], step_attempt=step[1])
@@ -232,7 +232,7 @@ def _sha256(content: bytes) -> str:
 
 
 def _new_documents(parts: Sequence[ExtractedFile]) -> tuple[NewDocument, ...]:
-    """A document for each attachment. Short ones bring their content, up to a sum in a commit."""
+    """A document for each attachment. Short contents are stored in the row, up to a total size."""
     contents = [measured(part.content) for part in parts]
     sums = accumulate(len(content.short or b"") for content in contents)
     return tuple(

@@ -1,10 +1,10 @@
-"""Saves results in a thread of its own, many in one commit.
+"""Group commit of results, in a thread of its own.
 
 A worker reads its next document while the result of the last one is being saved. Results gather for
-a moment and go together: one fsync of the folder, one commit. Short texts and attachments go into
-that commit; only long ones become files. Nobody can claim while that commit waits for the disk, so
-there should be few of them. But as soon as a worker is idle, results are saved at once, because one
-of them may be what it waits for. So are those of suspects.
+a moment and share one fsync of the folder and one commit. Short texts and attachments go into that
+commit; only long ones become files. A claim waits while a commit waits for the disk, so commits
+should be few. As soon as a worker is idle, results are saved at once, because the worker may wait
+for one of them. Results of suspects are saved at once too.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class ResultWriter:
         outage: Outage | None = None,
     ) -> None:
         self.error: Exception | None = None
-        """What ended it: the engine raises that, and releases what is unsaved."""
+        """The error that ended the writer. The engine raises it, and releases unsaved claims."""
         self._saver = ResultSaver(store, files, texts)
         self._on_saved = on_saved
         self._queue: list[FinishedJob] = []
@@ -61,12 +61,12 @@ class ResultWriter:
         self._service.start()
 
     def add(self, job: FinishedJob) -> None:
-        """Take over a claim with its result."""
+        """Queue the result of a claim."""
         with self._changed:
             self._queue.append(job)
             self._characters += _length(job.result)
             self._suspects += job.claim.suspect
-            if len(self._queue) == 1 or self._is_time_to_save():  # else it need not wake up
+            if len(self._queue) == 1 or self._is_time_to_save():  # else the thread need not wake up
                 self._changed.notify_all()
 
     def set_urgent(self, *, is_urgent: bool) -> None:
@@ -82,13 +82,13 @@ class ResultWriter:
             return [job.claim for job in self._queue] + self._saving
 
     def is_behind(self) -> bool:
-        """Whether the engine should start no more: too much text, a suspect, or an outage waits."""
+        """Whether to start no documents: much text or a suspect is unsaved, or it is an outage."""
         with self._changed:
             is_much = self._suspects > 0 or self._characters > MOST_CHARACTERS
             return is_much or self._attempts.is_failing
 
     def close(self) -> None:
-        """Save what was taken over, then end; after an error, `unsaved` has the rest."""
+        """Save all queued results, then end; after an error, `unsaved` has the rest."""
         with self._changed:
             self._is_closing = True
             self._changed.notify_all()
@@ -138,7 +138,7 @@ class ResultWriter:
 
 
 def _split(queue: list[FinishedJob]) -> tuple[list[FinishedJob], list[FinishedJob]]:
-    """The next group and the rest: suspects alone, as all wait for them; else the oldest."""
+    """The next group and the rest. Suspects are a group of their own, as claims wait for them."""
     suspects = [job for job in queue if job.claim.suspect]
     if suspects:
         queue = suspects + [job for job in queue if not job.claim.suspect]

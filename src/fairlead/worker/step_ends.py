@@ -1,6 +1,6 @@
-"""What follows when a step did not return: the document is refused, tried again later, or fails.
+"""The end of a claim whose step did not return: the document is refused, delayed, or fails.
 
-The engine decides by this for its own steps, and the server for steps that are pulled over HTTP.
+The engine uses this rule for its own steps, the server for steps that are pulled over HTTP.
 """
 
 from __future__ import annotations
@@ -30,33 +30,33 @@ def unknown_pipelines(returned: Returned, known: Iterable[str]) -> str | None:
 def end_of_step(
     run: PipelineRun, outcome: Outcome, options: StepOptions, retry: RetryRule
 ) -> Failed | Delay:
-    """How the claim ends; the run counts the attempt. `retry` has the delays between attempts."""
+    """How the claim ends; the run counts the attempt. `retry` has the backoff between attempts."""
     if isinstance(outcome, StepRefused):
         run.refused()
         return Failed(outcome.code, outcome.message, run.interim.kind)
     if isinstance(outcome, Later):
-        return _called_later(run, outcome.seconds, options)
+        return _retry_later(run, outcome.seconds, options)
     cause = f"step {run.next_step}: {cause_of(outcome)}"
     _log.warning("fairlead: document %s: %s", run.claim.id, cause)
     run.failed(cause)
     rule = RetryRule(options.attempts, retry.first_delay, retry.longest_delay)
     delay = rule.delay(run.interim.attempts)
     if delay is None:
-        return _given_up(run)
+        return _failed(run)
     return Delay(delay, STEP_FAILED, SENTENCES[STEP_FAILED])
 
 
-def _called_later(run: PipelineRun, seconds: float, options: StepOptions) -> Failed | Delay:
+def _retry_later(run: PipelineRun, seconds: float, options: StepOptions) -> Failed | Delay:
     if run.interim.waited + seconds > options.retry_for:
         run.failed(
             f"step {run.next_step}: it asked to be called again later for more than "
             f"{options.retry_for:g} s (retry_for)"
         )
-        return _given_up(run)
+        return _failed(run)
     run.delayed(seconds)
     return Delay(seconds)
 
 
-def _given_up(run: PipelineRun) -> Failed:
+def _failed(run: PipelineRun) -> Failed:
     interim = run.interim
     return Failed(STEP_FAILED, SENTENCES[STEP_FAILED], interim.kind, cause=interim.cause)

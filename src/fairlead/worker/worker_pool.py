@@ -60,7 +60,10 @@ class WorkerPool:
         self._children.close()
 
     def match_count(self) -> None:
-        """Have as many workers as the settings say; those that leave finish what they have."""
+        """Start or end workers until there are as many as the settings say.
+
+        A worker that leaves finishes its documents first. Raises TemporarilyUnavailable.
+        """
         wanted = self._count()
         while len(self.slots) < wanted:
             slot = WorkerSlot(self._limits(), self._children)
@@ -74,7 +77,7 @@ class WorkerPool:
                 self._remove(slot)
 
     def match_count_if_possible(self) -> None:
-        """If no more workers can be started, continue with those that run."""
+        """Match the count; if no more workers can be started, continue with those that run."""
         try:
             self.match_count()
             self._is_short = False
@@ -108,10 +111,10 @@ class WorkerPool:
             self._selector.register(slot, selectors.EVENT_READ)
 
     def replace_child(self, slot: WorkerSlot, unwanted: Sequence[Claim] = ()) -> None:
-        """Replace a child that is dead, too slow, or works on something unwanted.
+        """Replace a child that is dead, too slow, or works on an unwanted document.
 
-        What it has not started is prefetched again. If there is no room for a new child, the slot
-        is given up, and a new one comes as soon as there is room.
+        Claims that it has not started are prefetched again. If no child can be started, the slot is
+        removed; `match_count` adds a new one later.
         """
         self._selector.unregister(slot)
         self._prefetch.take_back([claim for claim in slot.empty() if claim not in unwanted])
