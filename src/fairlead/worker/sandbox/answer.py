@@ -1,4 +1,4 @@
-"""Checks the answer of a child: its bytes are as untrusted as the document it read."""
+"""Checks the answer of a child, whose bytes are as untrusted as the document that it read."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _IMPROPER = "a fact has an improper value"
 _KIND = re.compile(r"[a-z0-9-]{1,32}")
 _OUTPUT_NAME = re.compile(rb"searchable\.pdf|page-[0-9]{3,6}\.png")
 
-# Failed is final, Broken is worth another attempt: bytes that are missing may be back by then.
+# Failed is final. Broken is worth another attempt: missing bytes may be back by then.
 FINAL = frozenset(["unsupported", "damaged", "encrypted", "too-large", "empty"])
 REQUEUED = frozenset(["corrupt", "memory-limit", "time-limit", "crashed", "bad-answer"])
 
@@ -34,22 +34,22 @@ _ERROR_KEYS = frozenset(["error", "detail", "kind"])
 
 # A shorter answer cannot become large in memory.
 _HARMLESS_BYTES = 1_000_000
-# Our JSON is at most this much longer than any other of the same value (1e15 is the worst).
+# Our JSON is at most this many times as long as any other JSON of the same value (worst: 1e15).
 _MOST_GROWTH = 8
-_STRING = re.compile(rb'"[^"]*"?')  # it cannot fail once begun, so it never backtracks
+_STRING = re.compile(rb'"[^"]*"?')  # after its first character it always matches: no backtracking
 
 
 class ExtractedFile(NamedTuple):
-    """An attachment or archive member with a checked name."""
+    """An attachment, an archive member or an output, with a checked name."""
 
     name: str
     content: PartContent
 
 
 class Extraction(NamedTuple):
-    """A document that was read: texts that encode to UTF-8, bounded facts, parts with names.
+    """The result of reading: texts that encode to UTF-8, bounded facts, parts with names.
 
-    `markdown` is None if it equals the text. `files` are the outputs, each name once.
+    `markdown` is None if it equals the text. `files` are the outputs; their names are unique.
     """
 
     kind: str
@@ -83,7 +83,7 @@ def parse_answer(
 
 
 def failure(code: str, detail: str, kind: str | None = None) -> Failed | Broken:
-    """The outcome of a code; raises KeyError if it is unknown."""
+    """The outcome with this failure code; raises KeyError if the code is unknown."""
     if code in FINAL:
         return Failed(code, plain(detail), kind)
     if code in REQUEUED:
@@ -107,7 +107,7 @@ def died(death: ChildDied, limits: SandboxLimits) -> Failed | Broken:
         return over_time(limits)
     if death.code == "memory-limit":
         return failure(death.code, out_of_memory(limits.memory))
-    if death.code == WORKER_LOST:  # not one of those that a child may name itself
+    if death.code == WORKER_LOST:  # a child may not report this code itself
         return Broken(WORKER_LOST, f"The process that read it was killed ({death.how}).")
     return failure(death.code, f"The process that read it ended ({death.how}).")
 
@@ -130,7 +130,7 @@ def _load(raw: bytes) -> dict[str, Any]:
 
 
 def _is_frugal(raw: bytes) -> bool:
-    """Whether the answer is long only by its strings: millions of small values fill the memory."""
+    """Whether only its strings make the answer long: millions of small values fill the memory."""
     if len(raw) <= _HARMLESS_BYTES:
         return True
     without_escapes = raw.replace(b"\\\\", b"").replace(b'\\"', b"")
@@ -197,7 +197,7 @@ def _is_clean(text: object) -> bool:
 
 
 def _check_facts(facts: dict[str, Any]) -> None:
-    """Refuse what a store could not keep, or what is nested or spread too much."""
+    """Refuse values that a store cannot save, deep nesting and very many values."""
     level: list[object] = [facts]
     for _ in range(MAX_DEPTH):
         level = [inner for value in level for inner in _checked_inner(value)]
