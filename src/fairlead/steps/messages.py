@@ -15,7 +15,7 @@ from fairlead.steps.outcomes import Outcome, StepJob, StepOptions
 
 
 class Setup(Struct, frozen=True, tag="setup"):
-    """What a step process is to import, and how; `parent` is the process that it dies with."""
+    """What a step process must import, and how. It dies with the process `parent`."""
 
     reference: str
     search_path: list[str]
@@ -36,7 +36,7 @@ class Cancel(Struct, frozen=True, tag="cancel"):
 
 
 class Loaded(Struct, frozen=True, tag="loaded"):
-    """The step is imported; the process takes jobs. `sources` are the user's files that it has."""
+    """The step is imported; the process takes jobs. `sources` are the user's imported files."""
 
     options: StepOptions
     sources: list[Path]
@@ -49,7 +49,7 @@ class LoadFailed(Struct, frozen=True, tag="load-failed"):
 
 
 class Advanced(Struct, frozen=True, tag="advanced"):
-    """How far a job is."""
+    """The progress of a job."""
 
     id: str
     done: int

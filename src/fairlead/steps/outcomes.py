@@ -12,9 +12,9 @@ DEFAULT_RESULT_LIMIT = 100_000_000
 
 
 class StepJob(NamedTuple):
-    """A document for a step. `folder` has what the step may read, and gets what it returns.
+    """A document for a step, with a folder for the files that the step reads and returns.
 
-    It has the file `original` and, where earlier steps found them, `text`, `markdown` and
+    The folder has the file `original` and the results of earlier steps: `text`, `markdown` and
     `data.json`. Short ones are in `contents` instead, by these names, so that most jobs need no
     folder. The step process writes below `folder/"result"`. `attempt` counts from 1.
     """
@@ -30,7 +30,7 @@ class StepJob(NamedTuple):
 
 
 class StepOptions(Struct, frozen=True):
-    """How a step is run, as its decorator says.
+    """How a step runs: the options of its decorator.
 
     `memory_limit` is in bytes, `timeout` and `retry_for` in seconds; `retry_for` bounds how long
     `RetryLater` may delay one document in total.
@@ -53,13 +53,13 @@ class ReturnedFile(Struct, frozen=True):
 
 
 class ReturnedPart(ReturnedFile, frozen=True):
-    """A document that a step took out of its document; `pipeline`: None means the default one."""
+    """A document that a step extracted from its document; `pipeline`: None means the default."""
 
     pipeline: str | None = None
 
 
 class Returned(Struct, frozen=True, tag="returned"):
-    """The step returned a result; what it left out is None or empty. `data` is a JSON object."""
+    """The step returned a result; fields that it left out are None or empty."""
 
     text: ReturnedFile | None = None
     markdown: ReturnedFile | None = None
@@ -89,7 +89,7 @@ class Raised(Struct, frozen=True, tag="raised"):
 
 
 class Died(Struct, frozen=True, tag="died"):
-    """The step process ended while this was its only job; `how` says it in words."""
+    """The step process ended while this was its only job; `how` is "SIGSEGV", for instance."""
 
     how: str
 
@@ -101,7 +101,7 @@ class TimedOut(Struct, frozen=True, tag="timed-out"):
 
 
 class Invalid(Struct, frozen=True, tag="invalid"):
-    """The step returned what is not a result; the sentence says what would be right."""
+    """The step returned an invalid result; the sentence says what was expected."""
 
     sentence: str
 

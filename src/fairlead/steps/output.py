@@ -51,9 +51,9 @@ def attributed(job: str, emit: Emit) -> Iterator[None]:
 
 
 class AttributedOutput(io.TextIOBase):
-    """Takes the place of `sys.stdout` or `sys.stderr`; `fileno` is still the real one.
+    """Replaces `sys.stdout` or `sys.stderr`; `fileno` is still that of the real stream.
 
-    What a fork of the process prints goes to the real one too: the socket is not the fork's.
+    A fork of the process prints to the real stream, because it must not use the socket.
     """
 
     encoding = "utf-8"

@@ -1,4 +1,4 @@
-"""The pool of one step: a warm process, the jobs in it, and those that must run alone."""
+"""The pool of one step: a warm process, its jobs, and the jobs that must run alone."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _CANCELLED = Raised("the document was cancelled", "")
 
 @dataclass
 class _Run:
-    """A job, and its run in the process if it has begun."""
+    """A job, and when it started in the process, if it has."""
 
     job: StepJob
     began: float = 0.0
@@ -49,12 +49,12 @@ class _Run:
 
 
 class StepPool:
-    """Runs the jobs of one step in a process of its own, which it replaces where necessary.
+    """Runs the jobs of one step in a process of its own, which it replaces when necessary.
 
-    To be used by one thread; `wake` is called by another when `poll` has something to return.
-    Nothing but `close` blocks. If a process with several jobs ends or must be ended, each of them
-    runs again alone: only what happens to a job alone is its outcome. With `reloads`, the step is
-    imported anew when the user's source files change, for development.
+    For one thread. Another thread calls `wake` when `poll` has something to return. Only `close`
+    blocks. If a process with several jobs ends or is killed, each of them runs again alone: only
+    the death of a process with a single job is an outcome. With `reloads`, for development, a
+    change of the user's source files imports the step anew.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class StepPool:
         self._process: StepProcess | None = None
         self._is_ready = False
         self._is_stale = False  # whether the process is to be replaced once it has no jobs
-        self._had_jobs = 0  # of this process
+        self._jobs_begun = 0  # in this process
         self._running: dict[str, _Run] = {}
         self._alone: deque[_Run] = deque()
         self._overdue: set[str] = set()
@@ -101,14 +101,14 @@ class StepPool:
         return max(0, self.options.concurrency - len(self._running))
 
     def start(self, job: StepJob) -> None:
-        """Run the step on a document; `free` must have been above zero."""
+        """Run the step on a document. The caller has checked `free`."""
         if self._takes_jobs:
             self._start(_Run(job))
-        else:  # the process has ended since `free` was called; its reader notices that at once
+        else:  # the process has ended since `free` was called; `poll` handles that
             self._alone.append(_Run(job))
 
     def cancel_job(self, id_: str) -> None:
-        """Tell the job that nobody needs its result; `poll` returns its end all the same."""
+        """Tell the job that its result is not needed; `poll` still returns its end."""
         for run in (*self._running.values(), *self._alone):
             if run.job.id == id_:
                 run.is_cancelled = True
@@ -117,11 +117,11 @@ class StepPool:
         self._end_cancelled()
 
     def progress(self) -> dict[str, tuple[int, int]]:
-        """How far jobs are that say so: done and total, by the document's id."""
+        """The reported progress of jobs: done and total, by the document's id."""
         return dict(self._progress)
 
     def poll(self) -> list[StepEnd]:
-        """Jobs that have ended since the last call. Also ends what is over time or memory."""
+        """Jobs that have ended since the last call. Also kills processes over time or memory."""
         now = time.monotonic()
         self._receive()
         self._end_over_time(now)
@@ -135,7 +135,7 @@ class StepPool:
         return ends
 
     def deadline(self) -> float:
-        """The monotonic time at which `poll` has something to do, even if nobody wakes."""
+        """The monotonic time at which to call `poll` even without a `wake`."""
         times = [self._next_look, *(run.deadline for run in self._running.values())]
         if self._process is None:
             times.append(self._next_start)
@@ -172,7 +172,7 @@ class StepPool:
         if not self._running:
             self._next_memory_check = run.began + MEMORY_CHECK_SECONDS
         self._running[run.job.id] = run
-        self._had_jobs += 1
+        self._jobs_begun += 1
         self._process.send(Start(run.job))
 
     def _start_alone(self) -> None:
@@ -214,28 +214,28 @@ class StepPool:
             self._end(self._running[message.id], message.outcome, arrival.at)
             self._recycle_large()
         elif isinstance(message, ProcessEnd):
-            self._bury(message.how, arrival.at)
+            self._handle_process_end(message.how, arrival.at)
 
     def _note_problem(self, sentence: str) -> None:
-        """The step cannot be imported. At the start the engine raises that; later, it is logged."""
+        """The step cannot be imported: at the start the engine raises an error; later, log it."""
         if self.options is not None and sentence != self.problem:
             _log.warning("fairlead: %s", sentence)
         self.problem = sentence
 
-    def _bury(self, how: str, at: float) -> None:
-        """Handle the end of the process: one job is to blame, or each of several runs again."""
+    def _handle_process_end(self, how: str, at: float) -> None:
+        """A single job is to blame for the end of its process; each of several jobs runs again."""
         if not self._is_ready:
             self._note_failed_start(f"its process ended while it imported the module ({how})")
         runs = list(self._running.values())
-        if len(runs) == 1 and not (self._over_memory and self._had_jobs > 1):
-            self._end(runs[0], self._verdict(runs[0], how), at)
+        if len(runs) == 1 and not (self._over_memory and self._jobs_begun > 1):
+            self._end(runs[0], self._outcome_of_death(runs[0], how), at)
         else:
             self._run_again(runs, at)
         if self._process is not None:
             self._process.close()
         self._process = None
 
-    def _verdict(self, run: _Run, how: str) -> Outcome:
+    def _outcome_of_death(self, run: _Run, how: str) -> Outcome:
         if run.is_cancelled:
             return _CANCELLED
         if run.job.id in self._overdue and self.options is not None:
@@ -245,7 +245,7 @@ class StepPool:
         return Died(how)
 
     def _run_again(self, runs: Sequence[_Run], at: float) -> None:
-        """Each alone; those last that are the likely cause, because the others wait for them."""
+        """Queue each job to run alone. Overdue jobs, the likely cause, come last."""
         for run in runs:
             run.spent += at - run.began
             run.began = at
@@ -255,7 +255,7 @@ class StepPool:
         self._end_cancelled()
 
     def _note_failed_start(self, why: str) -> None:
-        """Try again after a pause: somebody else may have ended the process."""
+        """Log the failure and start again after a pause: the cause may be temporary."""
         self._failed_starts += 1
         sentence = f"step {self.reference}: {why}"
         if self.problem is None and self._failed_starts >= MOST_FAILED_STARTS:
@@ -265,7 +265,7 @@ class StepPool:
         self._next_start = time.monotonic() + self._backoff.failed()
 
     def _replace_process(self) -> None:
-        """Start a process if there is none; a stale one is replaced once it has no jobs."""
+        """Start a process if none runs; replace a stale one once it has no jobs."""
         if self._process is not None and self._is_stale and not self._running:
             self._process.close()
             self._process = None
@@ -282,7 +282,7 @@ class StepPool:
 
     def _start_process(self) -> None:
         self._is_ready = self._is_stale = self._over_memory = False
-        self._had_jobs = 0
+        self._jobs_begun = 0
         self._overdue.clear()
         try:
             self._process = StepProcess(self._setup, self._environment, self._wake)
@@ -311,7 +311,7 @@ class StepPool:
             process.kill()
 
     def _recycle_large(self) -> None:
-        """Replace a process that grew over many jobs before that hits an innocent one."""
+        """Replace a process that grew over many jobs, before the limit hits an innocent job."""
         limit, process = self._memory_limit, self._process
         if limit is not None and process is not None and process.memory() > RECYCLE_SHARE * limit:
             self._is_stale = True

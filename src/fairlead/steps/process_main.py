@@ -1,4 +1,4 @@
-"""The step process: it imports one step and runs it on the jobs that it is sent.
+"""The step process: it imports one step and runs it on the jobs that it receives.
 
 Run as `python -P -m fairlead.steps.process_main SOCKET`, with the number of an inherited socket;
 `fairlead.steps.process` starts it. The main thread reads the socket; each job is a thread, or a
@@ -52,7 +52,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 class EngineSocket:
-    """The socket to the engine; a fork of this process neither uses nor keeps it."""
+    """The socket to the engine. A fork of this process closes it and never sends."""
 
     def __init__(self, descriptor: int) -> None:
         os.set_inheritable(descriptor, False)  # noqa: FBT003 - it has no keyword
@@ -77,7 +77,7 @@ class EngineSocket:
 
 
 class Runner:
-    """Runs the step on jobs; many may run at once."""
+    """Runs the step on jobs, many at once."""
 
     def __init__(
         self, function: Callable[[Any], Any], connection: EngineSocket, limit: int
@@ -106,7 +106,7 @@ class Runner:
             self._loop.call_soon_threadsafe(self._start_task, job, record)
             return
         self._queue.put((job, record))
-        if self._threads < len(self._jobs):  # kept for later jobs: starting one takes a while
+        if self._threads < len(self._jobs):  # threads stay for later jobs, as a start is slow
             self._threads += 1
             run_in_thread("step", self._work)
 
@@ -147,7 +147,7 @@ class Runner:
         self._end(job, outcome)
 
     def _writer(self, record: StepJob) -> Callable[[object], Returned]:
-        if os.getpid() != self._pid:  # a fork that ran on to the end of the step
+        if os.getpid() != self._pid:  # a fork that has reached the end of the step
             os._exit(0)
         return partial(write_result, folder=record.folder / "result", limit=self._limit)
 
@@ -159,7 +159,7 @@ class Runner:
 
 
 class _Progress:
-    """Reports how far a job is, a few times a second at most."""
+    """Reports the progress of a job, at most five times a second."""
 
     def __init__(self, id_: str, connection: EngineSocket) -> None:
         self._id = id_
@@ -193,7 +193,7 @@ def main(descriptor: int) -> int:
     connection.send(Loaded(options_of(function), imported_sources()))
     _serve(connection, runner)
     if runner.is_busy:
-        os._exit(1)  # nobody waits for the results
+        os._exit(1)  # the engine is gone, so the results are not needed
     return 0
 
 
@@ -206,10 +206,10 @@ def _serve(connection: EngineSocket, runner: Runner) -> None:
 
 
 def _die_with(parent: int) -> None:
-    """End with the parent, and not by signals that are meant for it: it lets jobs end first.
+    """Die with the parent. Ignore signals that are meant for the parent, which lets jobs end first.
 
-    A handler that does nothing is not inherited by programs that the step starts, and forks get
-    the default back, so that they can be terminated.
+    The handler does nothing. Unlike SIG_IGN it is not inherited by programs that the step starts;
+    forks restore the default, so that they can be terminated.
     """
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda _number, _frame: None)

@@ -21,7 +21,7 @@ _CHUNK = 1 << 20
 
 
 def as_result(value: object) -> Result:
-    """The result that a return value stands for; raises InvalidResult for anything else."""
+    """The result of a return value; raises InvalidResult if it is not a valid one."""
     if value is None:
         return Result()
     if isinstance(value, str):
@@ -36,7 +36,7 @@ def as_result(value: object) -> Result:
 
 
 def write_result(value: object, folder: Path, limit: int) -> Returned:
-    """Write what a step returned to a new folder; raises InvalidResult, or OSError."""
+    """Write the return value of a step to a new folder; raises InvalidResult or OSError."""
     result = as_result(value)
     writer = _Writer(folder, limit)
     return Returned(
@@ -103,9 +103,9 @@ class _Writer:
         return ReturnedPart(file.name, file.path, file.size, file.sha256, *pipeline)
 
     def _make_folder(self) -> None:
-        """Make it when there is something to write: many steps return nothing."""
+        """Make the folder with the first file: many steps return none."""
         if not self._is_made:
-            shutil.rmtree(self._folder, ignore_errors=True)  # of a run that was interrupted
+            shutil.rmtree(self._folder, ignore_errors=True)  # left by an interrupted run
             self._folder.mkdir(mode=0o700, parents=True)
             self._is_made = True
 
@@ -125,13 +125,13 @@ class _Writer:
         return ReturnedFile(name, path, size, digest.hexdigest())
 
 
-def _checked(name: object, what: str) -> str:
+def _checked(name: object, owner: str) -> str:
     if not isinstance(name, str):
-        raise InvalidResult(f"the name of a {what} must be a str; got {_shown(name)}")
+        raise InvalidResult(f"the name of a {owner} must be a str; got {_shown(name)}")
     try:
         return check_name(name)
     except InvalidName as error:
-        raise InvalidResult(f"the name of a {what} is not valid: {error}") from None
+        raise InvalidResult(f"the name of a {owner} is not valid: {error}") from None
 
 
 def _opened(name: str, content: object) -> BinaryIO:

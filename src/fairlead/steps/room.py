@@ -1,4 +1,4 @@
-"""A full disk is not the document's fault: the step is called again later."""
+"""A full disk delays a step: that is not the document's fault."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 @contextmanager
 def waiting_for_room() -> Iterator[None]:
-    """Raise RetryLater where what is done inside finds no room on the disk."""
+    """Raise RetryLater if the disk is full."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Run a step on a job and turn whatever it does into an outcome."""
+"""Turn the return value or the exception of a step into an outcome."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _summary(error: BaseException) -> str:
 
 
 def _traceback(error: BaseException) -> str:
-    """The traceback from the step on; its end, where it is long."""
+    """The traceback from the step on; only the end of a long one."""
     tb = error.__traceback__
     while tb is not None and _is_caller(tb.tb_frame.f_code.co_filename):
         tb = tb.tb_next
@@ -98,10 +98,10 @@ def _traceback(error: BaseException) -> str:
 
 
 def _is_caller(file: str) -> bool:
-    """Whether a frame of this file is of the way to the step: Fairlead's, a thread's, a loop's."""
+    """Whether the file called the step: it belongs to Fairlead, a thread pool or an event loop."""
     return any(map(Path(file).is_relative_to, _CALLERS))
 
 
 def encodable(text: str) -> str:
-    """The text with a question mark for each lone surrogate, which JSON cannot have."""
+    """The text with a question mark for each lone surrogate, which JSON cannot encode."""
     return text.encode("utf-8", "replace").decode()
