@@ -9,8 +9,8 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
+from fairlead.steps.disk_full import retrying_on_full_disk
 from fairlead.steps.outcomes import StepJob
-from fairlead.steps.room import waiting_for_room
 
 
 class Job:
@@ -60,7 +60,7 @@ class Job:
         path = self._record.folder / "original"
         content = self._record.contents.get("original")
         if content is not None:
-            with waiting_for_room():
+            with retrying_on_full_disk():
                 path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
                 path.write_bytes(content)
         return path

@@ -1,7 +1,7 @@
 """The protocol of a step process: one JSON message a line, over a socket of its own.
 
-The engine sends `Setup`, then `Start` and `Cancel`. The step process answers with `Loaded` or
-`LoadFailed`, then with `Advanced`, `Printed` and `Ended`.
+The engine sends `Setup`, then `StartJob` and `CancelJob`. The step process answers with
+`Loaded` or `LoadFailed`, then with `JobProgress`, `Printed` and `JobEnded`.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ class Setup(Struct, frozen=True, tag="setup"):
     parent: int
 
 
-class Start(Struct, frozen=True, tag="start"):
+class StartJob(Struct, frozen=True, tag="start"):
     """Run the step on a document."""
 
     job: StepJob
 
 
-class Cancel(Struct, frozen=True, tag="cancel"):
+class CancelJob(Struct, frozen=True, tag="cancel"):
     """Tell a job that nobody needs its result."""
 
     id: str
@@ -48,7 +48,7 @@ class LoadFailed(Struct, frozen=True, tag="load-failed"):
     sentence: str
 
 
-class Advanced(Struct, frozen=True, tag="advanced"):
+class JobProgress(Struct, frozen=True, tag="advanced"):
     """The progress of a job."""
 
     id: str
@@ -63,15 +63,15 @@ class Printed(Struct, frozen=True, tag="printed"):
     line: str
 
 
-class Ended(Struct, frozen=True, tag="ended"):
+class JobEnded(Struct, frozen=True, tag="ended"):
     """The end of a job."""
 
     id: str
     outcome: Outcome
 
 
-Request = Setup | Start | Cancel
-Answer = Loaded | LoadFailed | Advanced | Printed | Ended
+Request = Setup | StartJob | CancelJob
+Answer = Loaded | LoadFailed | JobProgress | Printed | JobEnded
 
 
 def encode(message: Request | Answer) -> bytes:

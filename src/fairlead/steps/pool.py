@@ -11,7 +11,15 @@ from dataclasses import dataclass
 from math import inf
 
 from fairlead.backoff import Backoff
-from fairlead.steps.messages import Advanced, Cancel, Ended, Loaded, LoadFailed, Setup, Start
+from fairlead.steps.messages import (
+    CancelJob,
+    JobEnded,
+    JobProgress,
+    Loaded,
+    LoadFailed,
+    Setup,
+    StartJob,
+)
 from fairlead.steps.outcomes import (
     DEFAULT_RESULT_LIMIT,
     Died,
@@ -22,7 +30,7 @@ from fairlead.steps.outcomes import (
     StepOptions,
     TimedOut,
 )
-from fairlead.steps.process import Arrival, ProcessEnd, StepProcess
+from fairlead.steps.process import ProcessEnd, ReceivedMessage, StepProcess
 from fairlead.steps.sources import SourceWatch
 
 _log = logging.getLogger(__name__)
@@ -113,7 +121,7 @@ class StepPool:
             if run.job.id == id_:
                 run.is_cancelled = True
         if id_ in self._running and self._process is not None:
-            self._process.send(Cancel(id_))
+            self._process.send(CancelJob(id_))
         self._end_cancelled()
 
     def progress(self) -> dict[str, tuple[int, int]]:
@@ -173,7 +181,7 @@ class StepPool:
             self._next_memory_check = run.began + MEMORY_CHECK_SECONDS
         self._running[run.job.id] = run
         self._jobs_begun += 1
-        self._process.send(Start(run.job))
+        self._process.send(StartJob(run.job))
 
     def _start_alone(self) -> None:
         if self._alone and not self._running and self._takes_jobs:
@@ -194,11 +202,11 @@ class StepPool:
     # --- the process ---
 
     def _receive(self) -> None:
-        for arrival in self._process.take() if self._process is not None else ():
-            self._handle(arrival)
+        for received in self._process.take() if self._process is not None else ():
+            self._handle(received)
 
-    def _handle(self, arrival: Arrival) -> None:
-        message = arrival.message
+    def _handle(self, received: ReceivedMessage) -> None:
+        message = received.message
         if isinstance(message, Loaded):
             self.options, self.problem, self._is_ready = message.options, None, True
             self._backoff.succeeded()
@@ -207,14 +215,14 @@ class StepPool:
                 self._watch, self._next_look = SourceWatch(message.sources), 0.0
         elif isinstance(message, LoadFailed):
             self._note_problem(message.sentence)
-        elif isinstance(message, Advanced):
+        elif isinstance(message, JobProgress):
             if message.id in self._running:
                 self._progress[message.id] = (message.done, message.total)
-        elif isinstance(message, Ended):
-            self._end(self._running[message.id], message.outcome, arrival.at)
+        elif isinstance(message, JobEnded):
+            self._end(self._running[message.id], message.outcome, received.at)
             self._recycle_large()
         elif isinstance(message, ProcessEnd):
-            self._handle_process_end(message.how, arrival.at)
+            self._handle_process_end(message.how, received.at)
 
     def _note_problem(self, sentence: str) -> None:
         """The step cannot be imported: at the start the engine raises an error; later, log it."""

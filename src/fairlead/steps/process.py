@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 from fairlead.service import run_in_thread
 from fairlead.steps.messages import (
-    Advanced,
     Answer,
+    JobProgress,
     Printed,
     Request,
     Setup,
@@ -44,7 +44,7 @@ class ProcessEnd(NamedTuple):
     how: str
 
 
-class Arrival(NamedTuple):
+class ReceivedMessage(NamedTuple):
     """A message of the process, or its end, and the time of its arrival."""
 
     at: float
@@ -64,7 +64,7 @@ class StepProcess:
         """Start the process; raises OSError if that fails."""
         self._reference = setup.reference
         self._wake = wake
-        self._arrivals: deque[Arrival] = deque()
+        self._received: deque[ReceivedMessage] = deque()
         self._unsent = b""
         self._lock = Lock()  # of the pidfd, which the reader closes
         self.is_ending = False  # whether it was killed or closed, or has ended
@@ -103,12 +103,12 @@ class StepProcess:
             while self._unsent and not self.is_ending:
                 self._unsent = self._unsent[self._socket.send(self._unsent) :]
 
-    def take(self) -> list[Arrival]:
+    def take(self) -> list[ReceivedMessage]:
         """Its messages since the last call; its end comes last."""
-        arrivals = []
-        while self._arrivals:
-            arrivals.append(self._arrivals.popleft())
-        return arrivals
+        messages = []
+        while self._received:
+            messages.append(self._received.popleft())
+        return messages
 
     def memory(self) -> int:
         """Its resident bytes."""
@@ -164,8 +164,8 @@ class StepProcess:
             self._arrive(answer)
 
     def _arrive(self, message: Answer | ProcessEnd) -> None:
-        self._arrivals.append(Arrival(time.monotonic(), message))
-        if not isinstance(message, Advanced):
+        self._received.append(ReceivedMessage(time.monotonic(), message))
+        if not isinstance(message, JobProgress):
             self._wake()
 
     def _log_output(self, line: bytes) -> None:

@@ -27,16 +27,16 @@ from fairlead.steps.declare import options_of
 from fairlead.steps.job import Job
 from fairlead.steps.load import load
 from fairlead.steps.messages import (
-    Advanced,
     Answer,
-    Cancel,
-    Ended,
+    CancelJob,
+    JobEnded,
+    JobProgress,
     Loaded,
     LoadFailed,
     Printed,
     Request,
     Setup,
-    Start,
+    StartJob,
     decode_request,
     encode,
 )
@@ -155,7 +155,7 @@ class Runner:
         if os.getpid() != self._pid:
             os._exit(0)
         del self._jobs[job.id]
-        self._connection.send(Ended(job.id, outcome))
+        self._connection.send(JobEnded(job.id, outcome))
 
 
 class _Progress:
@@ -170,7 +170,7 @@ class _Progress:
         now = time.monotonic()
         if now >= self._next or done == total:
             self._next = now + PROGRESS_SECONDS
-            self._connection.send(Advanced(self._id, int(done), int(total)))
+            self._connection.send(JobProgress(self._id, int(done), int(total)))
 
 
 def main(descriptor: int) -> int:
@@ -199,9 +199,9 @@ def main(descriptor: int) -> int:
 
 def _serve(connection: EngineSocket, runner: Runner) -> None:
     while (request := connection.receive()) is not None:
-        if isinstance(request, Start):
+        if isinstance(request, StartJob):
             runner.start(request.job)
-        elif isinstance(request, Cancel):
+        elif isinstance(request, CancelJob):
             runner.cancel_job(request.id)
 
 

@@ -14,8 +14,8 @@ from typing import Any
 
 from fairlead.errors import InvalidResult
 from fairlead.steps.declare import Refuse, RetryLater
+from fairlead.steps.disk_full import retrying_on_full_disk
 from fairlead.steps.outcomes import Invalid, Later, Outcome, Raised, Returned, StepRefused
-from fairlead.steps.room import waiting_for_room
 
 LONGEST_TRACEBACK = 20_000
 LONGEST_SUMMARY = 300
@@ -39,7 +39,7 @@ def is_async(function: Callable[..., Any]) -> bool:
 def outcome_of_value(value: object, write: Write) -> Outcome:
     """The outcome of a step that returned."""
     try:
-        with waiting_for_room():
+        with retrying_on_full_disk():
             return write(value)
     except InvalidResult as error:
         return Invalid(str(error))
