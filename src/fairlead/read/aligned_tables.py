@@ -1,6 +1,6 @@
-"""Finds tables without ruling lines: rows whose cells stand in the same columns.
+"""Finds tables without ruling lines: rows whose cells are in the same columns.
 
-What looks like prose or a list stays text.
+Prose and lists stay text.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def take_aligned_tables(blocks: list[Block]) -> list[Block]:
 
 
 def _in_rows(lines: list[Line]) -> Iterator[Block]:
-    """Yield tables and lines; where wrapped rows form no table, single lines may."""
+    """Yield tables and lines; if wrapped rows do not form a table, single lines may."""
     rows = rows_of_lines(lines)
     wrapped = with_wrapped_rows(rows)
     if len(wrapped) == len(rows):
@@ -78,9 +78,9 @@ def _tables_and_lines(rows: list[Row]) -> Iterator[Block]:
     start = tried = 0
     while start < len(rows):
         end = _run_end(rows, start)
-        found = _table(rows, start, end) if end - start > 1 else None
-        if found is not None:
-            table, start = found
+        table_and_end = _table(rows, start, end) if end - start > 1 else None
+        if table_and_end is not None:
+            table, start = table_and_end
             tried = 0
             yield table
             continue
@@ -166,7 +166,7 @@ def _column_gaps(run: list[Row]) -> list[Gap]:
 
 
 def _free(texts: list[list[Gap]], width: float) -> Iterator[Gap]:
-    """Yield what at most a few rows cover."""
+    """Yield the gaps that at most a few rows cover."""
     allowed = int(_CROSSING * len(texts))
     edges = sorted(
         edge for row in texts for left, right in row for edge in ((left, 1), (right, -1))

@@ -99,7 +99,7 @@ class _Paragraphs:
             writer.part()
 
     def _move(self, writer: TextWriter, *, into_table: bool) -> None:
-        """Begin or end a table, row and cell, as the next paragraph needs it."""
+        """Begin or end a table, row or cell before the next paragraph."""
         if not into_table:
             if self._in_table:
                 writer.end_table()
@@ -169,7 +169,7 @@ def _write_table(cells: list[str], writer: TextWriter) -> None:
 
 
 def _rows(cells: list[str]) -> Iterator[list[str]]:
-    """Split cells into rows of the width that fits all, or else at each empty cell."""
+    """Split cells into rows of a width that fits all, or otherwise at each empty cell."""
     for width in range(1, min(_MAX_COLUMNS, len(cells))):
         step = width + 1
         if len(cells) % step == 0 and not any(cells[width::step]):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from fairlead.read.doc_formatting import properties
+from fairlead.read.doc_formatting import properties, table_part
 from fairlead.read.numbering import LEVELS, Level, ListCounter
 from fairlead.read.text_writer import PLAIN, Style, heading, item
 
@@ -24,7 +24,7 @@ _FORMATS = {
 
 
 class ParagraphRole(NamedTuple):
-    """What a paragraph is."""
+    """The style of a paragraph, and its place in a table."""
 
     style: Style = PLAIN
     in_table: bool = False
@@ -44,19 +44,19 @@ class _DocList:
 
 
 class _ListUse(NamedTuple):
-    """A list as paragraphs refer to it, and the numbers with which it begins anew."""
+    """A list as paragraphs refer to it, and the numbers with which its levels restart."""
 
     list_id: int
     starts: dict[int, int]
 
 
 class DocStyles:
-    """Finds out the role of paragraphs, in their order: list items count."""
+    """Determines the role of each paragraph, in their order, as list items are counted."""
 
     def __init__(self, main: bytes, table: bytes) -> None:
-        self._styles = list(_styles(_part(main, table, _STYLES)))
+        self._styles = list(_styles(table_part(main, table, _STYLES)))
         self._lists = _lists(main, table)
-        self._uses = _list_uses(_part(main, table, _LIST_USES))
+        self._uses = _list_uses(table_part(main, table, _LIST_USES))
         self._known: dict[int, tuple[dict[int, int], int]] = {}  # by the number of a style
 
     def next_paragraph(self, style: int, own: bytes) -> ParagraphRole:
@@ -96,11 +96,6 @@ class DocStyles:
         return heading(title, label) if title else item(level, label=label)
 
 
-def _part(main: bytes, table: bytes, header_offset: int) -> bytes:
-    at, size = struct.unpack_from("<II", main, header_offset)
-    return table[at : at + size]
-
-
 def _values(data: bytes) -> dict[int, int]:
     known = (_LEVEL, _LIST, _OUTLINE, _IN_TABLE, _ENDS_ROW)
     return {
@@ -134,12 +129,12 @@ def _named_style(data: bytes, base_size: int) -> _DocStyle:
     own = b""
     if kind == 1 and at + 4 <= len(data):  # a style of paragraphs
         (size,) = struct.unpack_from("<H", data, at)
-        own = data[at + 4 : at + 2 + size]  # behind the style's own number
+        own = data[at + 4 : at + 2 + size]  # after the number of the style
     return _DocStyle(title, base, own)
 
 
 def _lists(main: bytes, table: bytes) -> dict[int, _DocList]:
-    data = _part(main, table, _LISTS)
+    data = table_part(main, table, _LISTS)
     lists: dict[int, _DocList] = {}
     if len(data) < 2:
         return lists

@@ -53,9 +53,9 @@ def _read(source: Source, task: Task) -> Extracted:
 
 
 def _parts(package: Package, main: str) -> Iterator[tuple[str, Iterator[bytes]]]:
-    """Yield the parts that hold text with their content, in reading order.
+    """Yield the parts with text and their content, in reading order.
 
-    Of equal parts, such as the headers of two sections, it yields only one.
+    Of identical parts, such as the headers of two sections, it yields only one.
     """
     seen = set()
     for role in ("header", "body", "footer", "footnotes", "endnotes"):
@@ -68,7 +68,7 @@ def _parts(package: Package, main: str) -> Iterator[tuple[str, Iterator[bytes]]]
 
 
 class _Body(XmlHandler):
-    # A fallback repeats its neighbour for older programs; the others are not text.
+    # A fallback repeats the element before it for older programs; the others are not text.
     skipped = frozenset(
         ["Fallback", "moveFrom", "tabs", "rPr", "sectPr", "tblPr", "instrText", "pPrChange"]
     )

@@ -61,7 +61,7 @@ class _DocxList:
 
 @dataclass(slots=True)
 class _Numbering:
-    """A use of a list, which may begin and look in a way of its own."""
+    """A use of a list, with numbers and levels that may differ from those of the list."""
 
     list_id: str = ""
     starts: dict[int, int] = field(default_factory=dict)
@@ -70,7 +70,7 @@ class _Numbering:
 
 @dataclass(slots=True)
 class DocxStyles:
-    """Finds out whether a paragraph is a heading or a list item, and its number."""
+    """Determines whether a paragraph is a heading or a list item, and its number."""
 
     by_id: dict[str, _DocxStyle] = field(default_factory=dict)
     lists: dict[str, _DocxList] = field(default_factory=dict)
@@ -109,8 +109,8 @@ class DocxStyles:
         numbering = self.numberings.get(number) or _Numbering()
         listed = self._list(numbering.list_id)
         of_style = str(listed.of_style.get(own.style, 0))
-        given = own.level or (of_style if own.number else inherited.level or of_style)
-        level = int(given) if given.isdecimal() and int(given) < LEVELS else 0
+        raw_level = own.level or (of_style if own.number else inherited.level or of_style)
+        level = int(raw_level) if raw_level.isdecimal() and int(raw_level) < LEVELS else 0
         levels = {**listed.levels, **numbering.levels} if numbering.levels else listed.levels
         if level in numbering.starts:
             listed.counter.restart(level, numbering.starts.pop(level))
@@ -144,7 +144,7 @@ def read_styles(package: Package, main: str) -> DocxStyles:
         if handler and relation.target in package.names:
             try:
                 parse_xml(package.chunks(relation.target), handler(styles))
-            except SyntaxError:  # lxml's errors are of this kind: without styles there is text
+            except SyntaxError:  # of lxml; the text is read without styles
                 continue
     return styles
 

@@ -1,4 +1,4 @@
-"""Pictures (png, jpeg, tiff, webp, bmp, gif), by OCR."""
+"""Pictures (png, jpeg, tiff, webp, bmp, gif), read by OCR."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from PIL import Image, ImageSequence
 from fairlead.read.base import CannotRead, Extracted, Rank, Reader, Source, Task, library
 from fairlead.read.draft import Draft
 from fairlead.read.ocr import Ocr
+from fairlead.read.outputs import fit
 from fairlead.read.page_markdown import PageMarkdown
 from fairlead.read.picture_outputs import PictureOutputs
 from fairlead.read.upright import flattened, orientation, turned_upright, upright
@@ -43,7 +44,7 @@ def _is_bmp(source: Source) -> bool:
 def _read(kind: str, source: Source, task: Task) -> Extracted:
     draft = Draft(kind, library("pillow"), task.limits)
     with source.open() as file, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # oddities of a picture do not concern the program
+        warnings.simplefilter("ignore")  # oddities of a picture are not errors of the program
         Image.MAX_IMAGE_PIXELS = None  # _check_size applies the limit before unpacking
         with _open(kind, file, draft) as image:
             _add_frames(source, image, draft, task)
@@ -94,7 +95,7 @@ def _add_frames(source: Source, image: Image.Image, draft: Draft, task: Task) ->
 
 
 class _Frame(NamedTuple):
-    """A page for OCR, and as people see it where outputs are wanted."""
+    """A page in grey for OCR, and as people see it if outputs are wanted."""
 
     grey: Image.Image
     shown: Image.Image | None
@@ -119,10 +120,7 @@ def _grey(frame: Image.Image) -> Image.Image:
     """Return the picture upright, in grey on white, and no larger than helps recognition."""
     frame.draft("L", (frame.width, frame.height))
     grey = turned_upright(flattened(frame).convert("L"), orientation(frame))
-    if grey.width * grey.height > _MAX_OCR_PIXELS:
-        factor = (_MAX_OCR_PIXELS / (grey.width * grey.height)) ** 0.5
-        grey = grey.resize((max(1, int(grey.width * factor)), max(1, int(grey.height * factor))))
-    return grey
+    return fit(grey, _MAX_OCR_PIXELS)
 
 
 READERS = (

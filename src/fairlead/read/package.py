@@ -136,7 +136,7 @@ class _RelationsHandler(XmlHandler):
             return
         role = attribute(attributes, "Type").rpartition("/")[2]
         target = unquote(attribute(attributes, "Target"))
-        # join() ignores the folder where the target begins with a slash.
+        # join() ignores the folder if the target begins with a slash.
         path = posixpath.normpath(posixpath.join("/", self._folder, target)).lstrip("/")
         self.relations.append(Relation(attribute(attributes, "Id"), role, path))
 
@@ -204,5 +204,5 @@ def add_properties(package: Package, draft: Draft) -> None:
     for name in [*package.targets("", "core-properties"), *usual][:1]:
         try:
             parse_xml([package.read(name)], Properties(draft))
-        except SyntaxError:  # lxml's errors are of this kind
+        except SyntaxError:  # of lxml
             draft.warn("the document's properties are damaged")

@@ -1,4 +1,4 @@
-"""PDF, by PDFium; pages without text are read as pictures."""
+"""PDF, read by PDFium; pages without text are read by OCR."""
 
 from __future__ import annotations
 
@@ -121,17 +121,17 @@ def _pages(
 
 
 class _Embedded(NamedTuple):
-    """A page as the document has it, and what only its picture shows."""
+    """A page with its embedded text, and the places of pictures that may show more."""
 
     page: PageContent
     ocr_needed: bool
-    pictures: list[Box]  # with a part of the width and height of the page as unit
+    pictures: list[Box]  # with the width and height of the page as units
 
 
 def _with_ocr(
     document: Any, index: int, embedded: _Embedded, ocr: Ocr, task: Task
 ) -> tuple[PageContent, list[PlacedLayer]]:
-    """Return the page with what OCR recognises on it, and where that is."""
+    """Return the page with the text that OCR recognises, and the layers with its places."""
     page, layers = embedded.page, list[PlacedLayer]()
     if not ocr.ready():
         return page, layers
@@ -147,11 +147,11 @@ def _with_ocr(
         is_better = len(recognised.text) > len(page.text)
         return (recognised, [PlacedLayer(layer)]) if is_better else (page, layers)
     for box in embedded.pictures:
-        shown, layer = ocr.read(crop(image, box))
-        if shown.text:
+        recognised, layer = ocr.read(crop(image, box))
+        if recognised.text:
             separator = Line("", [])
-            text = f"{page.text}\n{shown.text}"
-            page = PageContent(text, [*page.blocks, separator, *shown.blocks])
+            text = f"{page.text}\n{recognised.text}"
+            page = PageContent(text, [*page.blocks, separator, *recognised.blocks])
             layers.append(PlacedLayer(layer, box))
     return page, layers
 

@@ -31,7 +31,7 @@ _MAX_HEADING_WORDS = 16
 
 @dataclass(slots=True)
 class _Piece:
-    """A line of the page's text, where it begins, and what is known of its place."""
+    """A line of the page's text, its start in that text, and its place on the page."""
 
     text: str
     start: int
@@ -171,7 +171,7 @@ def _line(piece: _Piece) -> Line:
 
 
 def _join_raised(lines: list[Line]) -> list[Line]:
-    """Join what PDFium takes for lines of their own: raised and lowered letters within a word."""
+    """Join raised and lowered letters within a word, which are lines of their own in PDFium."""
     joined: list[Line] = []
     for line in lines:
         if joined and _continues(joined[-1], line):

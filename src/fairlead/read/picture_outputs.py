@@ -41,7 +41,7 @@ class PictureOutputs:
 
 
 def _jpeg(source: Source, image: Image.Image, limit: int) -> Jpeg | None:
-    """Return the JPEG as it was submitted, if a PDF can have it so."""
+    """Return the JPEG as it was submitted, if a PDF can contain it unchanged."""
     turn = _TURNS.get(orientation(image))
     if image.format != "JPEG" or image.mode not in ("L", "RGB") or turn is None:
         return None

@@ -24,7 +24,7 @@ _FIELD = "*"  # stands for a date or a number
 
 
 class _Record(NamedTuple):
-    """A record of the stream: its header, and where its content lies."""
+    """A record of the stream: its header, and the place of its content."""
 
     data: bytes
     kind: int
@@ -102,7 +102,7 @@ def _record_at(data: bytes, offset: int, kind: int) -> _Record | None:
 
 
 def _slides(data: bytes, latest_edit: int) -> list[list[_SlideText]]:
-    """Return the texts of each slide as the last edit left them; none if that is damaged."""
+    """Return the texts of each slide after the last edit; none if that is damaged."""
     places, document_id = _places(data, latest_edit)
     document = _record_at(data, places.get(document_id, -1), _DOCUMENT)
     if document is None:
@@ -118,7 +118,7 @@ def _slides(data: bytes, latest_edit: int) -> list[list[_SlideText]]:
     for entry in _entries(lists.get(_SLIDE_LIST)):
         record = _record_at(data, places.get(entry.place, -1), _SLIDE)
         texts = list(_texts(record, entry.outline)) if record is not None else []
-        # Texts that the slide does not place itself, such as a deleted frame's, come last.
+        # Texts without a place on the slide, such as those of a deleted frame, are last.
         rest = [text for text in entry.outline if text not in texts]
         slides.append([*texts, *rest, *notes.get(entry.key, [])])
     return slides
@@ -169,10 +169,10 @@ def _entries(listing: _Record | None) -> list[_Entry]:
     return entries
 
 
-def _texts(around: _Record, outline: list[_SlideText], depth: int = 0) -> Iterator[_SlideText]:
+def _texts(parent: _Record, outline: list[_SlideText], depth: int = 0) -> Iterator[_SlideText]:
     """Yield the texts within a record; references are to texts of the outline."""
     role = -1
-    for record in around.children():
+    for record in parent.children():
         if record.is_container and depth < _MAX_DEPTH:
             yield from _texts(record, outline, depth + 1)
         elif record.kind == _TEXT_ROLE:

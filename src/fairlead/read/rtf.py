@@ -101,7 +101,7 @@ def write_rtf(data: bytes, writer: TextWriter) -> None:
 
 
 def _group_end(data: bytes, at: int) -> int:
-    """Return where the current group ends, by its braces alone."""
+    """Return the end of the current group, by counting braces."""
     depth = 0
     while match := _GROUP.search(data, at):
         at = match.end() + int(match[1] or 0)
