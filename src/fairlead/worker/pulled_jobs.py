@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from fairlead.storage import Store
 
 _LOST = (
-    "the job is held no more: its document was cancelled, its lease has ended, or the job was "
+    "the job is lost: its document was cancelled, its lease has ended, or the job was "
     "ended before; stop working on it"
 )
 
