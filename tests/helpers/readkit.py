@@ -39,15 +39,15 @@ class Reading:
         return self.sandbox
 
     def answer(self) -> JobAnswer:
-        (found,) = self.answers(1)
-        return found
+        (answer,) = self.answers(1)
+        return answer
 
     def answers(self, number: int) -> list[JobAnswer]:
-        found: list[JobAnswer] = []
-        while len(found) < number:
+        answers: list[JobAnswer] = []
+        while len(answers) < number:
             assert self._selector.select(PATIENCE), "the child did not answer"
-            found += self.sandbox.receive()
-        return found
+            answers += self.sandbox.receive()
+        return answers
 
     def close(self) -> None:
         self._selector.close()
@@ -95,13 +95,13 @@ def read(tmp_path: Path) -> Read:
         path = tmp_path / "document"
         path.write_bytes(data)
         wanted = ReadLimits(**{"characters": 100_000, **limits})
-        found = extract(path, limits=wanted, password=password)
-        for text in (found.text, found.markdown or ""):
+        extracted = extract(path, limits=wanted, password=password)
+        for text in (extracted.text, extracted.markdown or ""):
             assert "\x00" not in text
             text.encode("utf-8")
             assert len(text) <= wanted.characters
-        json.dumps(found.facts, allow_nan=False)
-        return found
+        json.dumps(extracted.facts, allow_nan=False)
+        return extracted
 
     return run
 

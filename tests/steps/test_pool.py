@@ -175,8 +175,8 @@ def modules(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_what_a_step_returns_is_below_the_folder_of_its_job(modules: Path, tmp_path: Path) -> None:
-    found = {"text": "text", "data.json": '{"net": 4}'}
-    job = make_job(tmp_path, content=b"[1]", found=found, metadata={"order": 471})
+    earlier = {"text": "text", "data.json": '{"net": 4}'}
+    job = make_job(tmp_path, content=b"[1]", earlier=earlier, metadata={"order": 471})
     with RunningPool(modules, "mysteps:everything") as running:
         (outcome,) = running.run(job)
     assert isinstance(outcome, Returned)

@@ -53,10 +53,10 @@ def test_a_proper_answer() -> None:
 
 
 def test_markdown_is_kept_where_it_differs() -> None:
-    for markdown, kept in ((None, None), ("words", None), ("# words", "# words")):
+    for markdown, expected in ((None, None), ("words", None), ("# words", "# words")):
         outcome = parse_answer(good(markdown=markdown))
         assert isinstance(outcome, Extraction)
-        assert outcome.markdown == kept
+        assert outcome.markdown == expected
 
 
 def test_parts_come_with_the_answer() -> None:

@@ -75,7 +75,7 @@ def test_who_is_no_longer_wanted_gets_nothing_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(local, "CHECK_SECONDS", 0.0)
-    held: list[set[str]] = []
+    claims_of_slots: list[set[str]] = []
 
     def follow() -> None:
         totals = fairlead.queue.totals()
@@ -85,13 +85,13 @@ def test_who_is_no_longer_wanted_gets_nothing_more(
             if slot.claim is not None:
                 (tmp_path / "fairlead.toml").write_text("workers = 1")
             if slot.is_leaving:
-                held.append({claim.id for claim in slot.claims})
+                claims_of_slots.append({claim.id for claim in slot.claims})
 
     with Fairlead(tmp_path) as fairlead:
         documents = fairlead.submit_many("acme", letters(300))
         engine = fairlead.services.engine(on_tick=follow)
         engine.run()
-        assert all(later <= before for before, later in pairwise(held))
+        assert all(later <= before for before, later in pairwise(claims_of_slots))
         assert {fairlead.document(document.id).attempts for document in documents} == {1}
 
 
@@ -127,10 +127,11 @@ def events_of(fairlead: Fairlead, document: Document) -> list[EventKind]:
 
 
 def test_every_document_is_read_and_its_text_kept(fairlead: Fairlead) -> None:
-    made = list(samples(10, seed=1))
-    documents = fairlead.submit_many("acme", [(sample.content, sample.name) for sample in made])
+    submitted = list(samples(10, seed=1))
+    contents = [(sample.content, sample.name) for sample in submitted]
+    documents = fairlead.submit_many("acme", contents)
     fairlead.run_until_idle(workers=2)
-    for document, sample in zip(documents, made, strict=True):
+    for document, sample in zip(documents, submitted, strict=True):
         assert fairlead.document(document.id).state == "done"
         assert sample.reference in fairlead.text(document.id)
         assert fairlead.original(document.id) == sample.content

@@ -137,13 +137,13 @@ def test_who_finds_room_works_without_the_others(
     fairlead: Fairlead, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     numbers: set[int] = set()
-    made = JobDir.__init__
+    make_job_dir = JobDir.__init__
 
     def only_one(job_dir: JobDir, folder: Path) -> None:
         if numbers:
             raise DiskFull("full")
         numbers.add(0)
-        made(job_dir, folder)
+        make_job_dir(job_dir, folder)
 
     monkeypatch.setattr(JobDir, "__init__", only_one)
     document = fairlead.submit("acme", b"hello", name="a.txt")
@@ -175,8 +175,8 @@ def test_a_suspect_waits_for_room_too(fairlead: Fairlead, monkeypatch: pytest.Mo
     away = Away(monkeypatch, (JobDir, "add"), DiskFull("full"), tries=3)
     run_until_done(fairlead, lambda _engine: None)
     assert away.tried == 3
-    for each in (document, before):
-        current = fairlead.document(each.id)
+    for submitted in (document, before):
+        current = fairlead.document(submitted.id)
         assert (current.state, current.attempts) == (State.DONE, 1)
 
 
@@ -306,12 +306,12 @@ def test_where_no_more_workers_can_be_had_work_goes_on_with_those_there_are(
     fairlead: Fairlead, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A number that is too large for the machine ends nobody who has begun with a smaller one."""
-    made, fill = [1], WorkerSlot.fill
+    starts_left, fill = [1], WorkerSlot.fill
 
     def few(slot: WorkerSlot, limits: SandboxLimits) -> None:
-        if not made:
+        if not starts_left:
             raise FairleadError("a worker process could not be started")
-        made.pop()
+        starts_left.pop()
         fill(slot, limits)
 
     def tick() -> None:

@@ -101,17 +101,17 @@ def test_it_waits_until_it_is_woken() -> None:
 
 
 def test_a_stopped_duty_releases_what_it_holds() -> None:
-    begun, released = Event(), Event()
+    work_began, released = Event(), Event()
 
     def duty() -> Generator[float, None, None]:
         try:
-            begun.set()
+            work_began.set()
             yield LONG
         finally:
             released.set()
 
     with running(Service("sorter", duty)):
-        assert begun.wait(PATIENCE)
+        assert work_began.wait(PATIENCE)
         assert not released.is_set()
     assert released.is_set()
 

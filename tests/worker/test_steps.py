@@ -43,7 +43,7 @@ def export(job):
     if job.name == "once.txt" and job.attempt == 1:
         raise ValueError("once")
     if job.name == "refused.txt":
-        raise Refuse("no-total", "No total was found on this invoice.")
+        raise Refuse("no-total", "No total was note_paths on this invoice.")
     if job.name == "exits.txt" and job.attempt == 1:
         os._exit(3)
     return {"by": "export", "exported": sorted(job.data)}
@@ -102,8 +102,8 @@ def fairlead(tmp_path: Path, notes: Path) -> Iterator[Fairlead]:
 
 
 def calls(notes: Path, name: str) -> dict[str, int]:
-    found = notes.glob(f"{name}.*")
-    return {path.suffix[1:]: len(path.read_text()) for path in sorted(found)}
+    note_paths = notes.glob(f"{name}.*")
+    return {path.suffix[1:]: len(path.read_text()) for path in sorted(note_paths)}
 
 
 def test_every_step_adds_to_the_result(fairlead: Fairlead, notes: Path) -> None:
@@ -171,7 +171,7 @@ def test_a_refusal_is_final_and_the_customer_reads_its_sentence(
     fairlead.run_until_idle()
     failed = fairlead.document(document.id)
     assert (failed.state, failed.error) == (State.FAILED, "no-total")
-    assert failed.detail == "No total was found on this invoice."
+    assert failed.detail == "No total was note_paths on this invoice."
     assert calls(notes, "refused.txt") == {"export": 1, "fields": 1}
 
 
