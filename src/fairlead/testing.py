@@ -55,7 +55,8 @@ def run_step(
         record = StepJob(
             id, customer, name or _name(source), kind, dict(metadata or {}), attempt, folder
         )
-        value = _call(function, Job(record))
+        job = Job(record)
+        value = asyncio.run(function(job)) if is_async(function) else function(job)
         write_result(value, folder / "result", DEFAULT_RESULT_LIMIT)  # checks it as a worker does
         return as_result(value)
 
@@ -66,10 +67,6 @@ def _read(path: Path) -> Extraction:
     if isinstance(outcome, Extraction):
         return outcome
     raise Refuse(outcome.code, outcome.detail)
-
-
-def _call(function: Callable[[Job], Any], job: Job) -> Any:
-    return asyncio.run(function(job)) if is_async(function) else function(job)
 
 
 def _content(source: Source) -> bytes:

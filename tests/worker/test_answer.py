@@ -246,10 +246,10 @@ def push(frames: FrameReader, stream: bytes) -> None:
 def test_parts_and_files_are_kept_apart(tmp_path: Path) -> None:
     frames = FrameReader(SandboxLimits(), tmp_path)
     push(frames, pack_part("page-001.png", b"picture", Tag.FILE) + pack_part("a", b"part"))
-    assert frames.take_parts() == ((b"a", b"part"),)
-    assert frames.take_files() == ((b"page-001.png", b"picture"),)
+    assert frames.parts.take() == ((b"a", b"part"),)
+    assert frames.files.take() == ((b"page-001.png", b"picture"),)
     frames.expect_answer()
-    assert frames.take_files() == ()
+    assert frames.files.take() == ()
 
 
 def test_a_long_part_waits_on_disk(tmp_path: Path) -> None:
@@ -267,7 +267,7 @@ def test_a_long_part_waits_on_disk(tmp_path: Path) -> None:
     os.close(reader)
     os.close(writer)
     assert answer == b'{"done": true}'
-    first, second, third = frames.take_parts()
+    first, second, third = frames.parts.take()
     assert second == (b"b", short)
     for (name, content), expected in ((first, (b"a", long)), (third, (b"c", long[1:]))):
         assert isinstance(content, SpooledBytes)

@@ -26,7 +26,7 @@ def readers() -> tuple[Reader, ...]:
     names = [module.name for module in pkgutil.iter_modules(package.__path__)]
     modules = [_module(f"{package.__name__}.{name}") for name in names]
     own = [reader for module in modules for reader in _defined(module)]
-    return tuple(sorted([*own, *plugged_in()], key=_order))
+    return tuple(sorted([*own, *plugged_in()], key=lambda reader: (reader.rank, reader.kind)))
 
 
 def recognise(source: Source) -> Reader:
@@ -47,10 +47,6 @@ def recognise(source: Source) -> Reader:
 def _defined(module: object) -> Iterator[Reader]:
     defined = (getattr(module, "READER", None), *getattr(module, "READERS", ()))
     yield from (reader for reader in defined if isinstance(reader, Reader))
-
-
-def _order(reader: Reader) -> tuple[Rank, str]:
-    return reader.rank, reader.kind
 
 
 def _module(name: str) -> object:

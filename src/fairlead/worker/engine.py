@@ -117,7 +117,7 @@ class LocalEngine:
         self._reported: dict[Claim, tuple[int, int]] = {}
         self.prefetch = Prefetch()
         self.workers = WorkerPool(workers, limits, job_dirs, self._selector, self.prefetch)
-        self._stop = Stop.NO
+        self.stopping = Stop.NO
         self._done_at = {"progress": time.monotonic()}
         self._listened_at = inf
 
@@ -131,7 +131,7 @@ class LocalEngine:
         try:
             self._begin()
             while not self._is_over(until_idle=until_idle):
-                self._step(claims=self._stop is Stop.NO)
+                self._step(claims=self.stopping is Stop.NO)
         finally:
             self.close()
         self._raise_if_unsaved()
@@ -159,12 +159,8 @@ class LocalEngine:
 
         May be called from any thread and from signal handlers.
         """
-        self._stop = Stop(min(self._stop + 1, Stop.NOW))
+        self.stopping = Stop(min(self.stopping + 1, Stop.NOW))
         self._wake_pipe.wake()
-
-    @property
-    def stopping(self) -> Stop:
-        return self._stop
 
     @property
     def is_held_up(self) -> bool:
@@ -193,26 +189,26 @@ class LocalEngine:
     def _begin(self) -> None:
         """Start the first worker, with backoff; the others follow."""
         remove_old_job_dirs(self._job_dirs)
-        while not self.workers.slots and self._stop is Stop.NO:
+        while not self.workers.slots and self.stopping is Stop.NO:
             with self._attempts:
                 self.workers.match_count()
             if not self.workers.slots:
                 self._wake_pipe.wait(self._attempts.pause)
                 self._wake_pipe.clear()
-        while not self.runner.is_ready and self._stop is Stop.NO:
+        while not self.runner.is_ready and self.stopping is Stop.NO:
             self.runner.check()
             self._wake_pipe.wait(CHECK_SECONDS)
             self._wake_pipe.clear()
             self.runner.poll()
 
     def _is_over(self, *, until_idle: bool) -> bool:
-        if self._stop is Stop.NOW:
+        if self.stopping is Stop.NOW:
             return True
         if any(slot.claim for slot in self.workers.slots) or self.runner.is_busy:
             return False
         if self.prefetch.claims and not self._outage.is_on:  # else `close` releases them
             return False
-        if self._stop is Stop.DRAIN:
+        if self.stopping is Stop.DRAIN:
             return True
         if until_idle and not self._results.unsaved():
             with self._attempts:
@@ -232,7 +228,9 @@ class LocalEngine:
             if not self._attempts.is_failing:  # else leases and claims come first
                 self._report_progress()
             self._on_tick()
-        if self._stop is Stop.NO and (seconds := self.prefetch.gather_seconds(self.workers.slots)):
+        if self.stopping is Stop.NO and (
+            seconds := self.prefetch.gather_seconds(self.workers.slots)
+        ):
             self._wake_pipe.wait(seconds)  # receiving answers one by one interrupts the workers
         self.workers.extend_deadlines(time.monotonic() - self._listened_at)
         for key, _ in self._selector.select(self._sleep_seconds()):
@@ -325,7 +323,7 @@ class LocalEngine:
             rooms = [*self._rooms_to_read(at_once, wanted), *self._rooms_of_steps(room)]
             claims, opens_in = self._store.claim_rooms(rooms)
             self._opens_at = time.monotonic() + opens_in
-            for_slots = [claim for claim in claims if not self._begin_step(claim)]
+            for_slots = [claim for claim in claims if not self.runner.begin(claim)]
             if wanted:
                 self.prefetch.add(for_slots, free=at_once, wanted=wanted)
             places = sum(number for number, _ in room.values())
@@ -346,10 +344,6 @@ class LocalEngine:
     def _rooms_of_steps(self, room: Mapping[str, tuple[int, list[str]]]) -> list[Room]:
         name = self.workers.names[0]
         return [Room([name] * number, (), pipelines) for number, pipelines in room.values()]
-
-    def _begin_step(self, claim: Claim) -> bool:
-        """Pass a claim on to its next step if that is a function."""
-        return self.runner.has_more_steps(claim) and self.runner.begin(claim)
 
     def _check_places(self) -> None:
         """Claim nothing while blobs are unavailable; object storage is checked less often."""

@@ -61,7 +61,7 @@ class PulledJobs:
         self._texts = texts
         self._saver = ResultSaver(store, files, texts)
         self._pipelines = pipelines
-        self._lease = lease
+        self.lease = lease
         self._retry = retry
         self._job_dirs = job_dirs
         self._attended: dict[tuple[str, str], float] = {}
@@ -100,10 +100,7 @@ class PulledJobs:
         self._attend(job.claim.worker.partition("#")[0], job.step)
         if progress is not None:
             self._store.progress([Progress(job.claim, *progress)])
-        return self._lease()
-
-    def lease(self) -> float:
-        return self._lease()
+        return self.lease()
 
     # --- ends ---
 
@@ -148,7 +145,7 @@ class PulledJobs:
     def _attend(self, owner: str, step: str) -> None:
         """Record three times per lease that a program serves the step."""
         now, key = time.monotonic(), (owner, step)
-        if now - self._attended.get(key, -self._lease()) >= self._lease() / 3:
+        if now - self._attended.get(key, -self.lease()) >= self.lease() / 3:
             self._attended[key] = now
             self._store.attend(f"pull:{owner}:{step}", 1, self._queues([step]))
 

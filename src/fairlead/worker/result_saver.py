@@ -188,6 +188,8 @@ def _outcome(
 ) -> Outcome:
     """The outcome that the store saves; long contents are added to `texts` and `attachments`."""
     claim, result, seconds, run = job
+    if isinstance(result, Extraction):
+        return _done(claim, result, seconds, texts, attachments)
     if run is not None and result is Stage.DONE:
         return run.outcome()
     if run is not None and isinstance(result, Delay):
@@ -196,27 +198,36 @@ def _outcome(
         return Moved(result.queue, run.interim, seconds)
     if isinstance(result, Broken) and claim.broke_before and result.code != WORKER_LOST:
         result = Failed(result.code, result.detail)  # it ran alone, so it is to blame
-    if isinstance(result, Failed | Broken):
-        step = (READ, claim.attempts) if run is None else (run.next_step, run.interim.attempts)
-        return result._replace(seconds=seconds, step=step[0], step_attempt=step[1])
-    assert isinstance(result, Extraction)  # noqa: S101 (all others have `run`)
-    text = result.text.encode()
-    markdown = None if result.markdown is None else result.markdown.encode()
+    assert isinstance(result, Failed | Broken)  # noqa: S101 (all others have `run`)
+    step = (READ, claim.attempts) if run is None else (run.next_step, run.interim.attempts)
+    return result._replace(seconds=seconds, step=step[0], step_attempt=step[1])
+
+
+def _done(
+    claim: Claim,
+    extraction: Extraction,
+    seconds: float,
+    texts: list[tuple[str, bytes]],
+    attachments: list[tuple[str, PartContent]],
+) -> Done:
+    """The outcome of a document whose only step is reading."""
+    text = extraction.text.encode()
+    markdown = None if extraction.markdown is None else extraction.markdown.encode()
     is_short = len(text) + len(markdown or b"") <= SHORT_TEXTS
     # Each attempt has keys of its own: a late worker cannot touch the text of a newer one.
     text_key = None if is_short else f"{claim.id}.{claim.fence}.txt"
     markdown_key = None if is_short or markdown is None else f"{claim.id}.{claim.fence}.md"
     files = ((text_key, text), (markdown_key, markdown))
     texts += [(key, content) for key, content in files if key and content is not None]
-    documents = _new_documents(result.parts)
+    documents = _new_documents(extraction.parts)
     attachments += [
         (document.id, part.content)
-        for document, part in zip(documents, result.parts, strict=True)
+        for document, part in zip(documents, extraction.parts, strict=True)
         if document.content is None
     ]
     return Done(
-        kind=result.kind,
-        facts={"kind": result.kind, **result.facts, "seconds": round(seconds, 3)},
+        kind=extraction.kind,
+        facts={"kind": extraction.kind, **extraction.facts, "seconds": round(seconds, 3)},
         text_key=text_key,
         text_sha256=_sha256(text),
         seconds=seconds,

@@ -123,6 +123,8 @@ class StepRunner:
 
     def begin(self, claim: Claim) -> bool:
         """Take over a claim whose next step is a function; False: the next step is `read`."""
+        if not self.has_more_steps(claim):
+            return False
         # The pool finds out which job ended its process, so a suspect is no risk for the others.
         run = self._resumed(claim._replace(suspect=False))
         if run.next_step == READ and run.queue == claim.pipeline:

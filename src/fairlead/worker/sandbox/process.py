@@ -259,7 +259,7 @@ class Sandbox:
         if self._frames.which != self.job_dir.first:
             raise BadFrame("it answered something else than what it was to read")
         frames = self._frames
-        answer = JobAnswer(raw, frames.take_parts(), frames.took, frames.take_files())
+        answer = JobAnswer(raw, frames.parts.take(), frames.took, frames.files.take())
         self.job_dir.remove_first()
         self.jobs_done += 1
         self._frames.expect_answer()

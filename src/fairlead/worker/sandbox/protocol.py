@@ -107,7 +107,7 @@ class BadFrame(Exception):
     """The child broke the protocol; the message says how."""
 
 
-class _Received:
+class ReceivedParts:
     """The parts or files received for the next answer, within limits."""
 
     def __init__(self, most: int, most_bytes: int, plural: str) -> None:
@@ -155,8 +155,8 @@ class FrameReader:
         }
         self._buffer = bytearray()
         self._folder = folder
-        self._parts = _Received(limits.read.members, limits.read.unpacked_bytes, "parts")
-        self._files = _Received(limits.most_files, limits.file_bytes, "files")
+        self.parts = ReceivedParts(limits.read.members, limits.read.unpacked_bytes, "parts")
+        self.files = ReceivedParts(limits.most_files, limits.file_bytes, "files")
         self._spool = Spool(folder)
         self._spooling: SpooledBytes | None = None
         self._room = limits.all_bytes
@@ -168,8 +168,8 @@ class FrameReader:
 
     def expect_answer(self) -> None:
         self.progress, self.which, self.took = None, None, 0.0
-        self._parts.clear()
-        self._files.clear()
+        self.parts.clear()
+        self.files.clear()
         self._spool, self._spooling = Spool(self._folder), None
         self._room = self._limits.all_bytes - len(self._buffer)
         self._progress_room = self._limits.progress_bytes
@@ -214,14 +214,8 @@ class FrameReader:
         if done <= pages <= _MOST_PAGES:
             self.progress = done, pages
 
-    def take_parts(self) -> tuple[ReceivedPart, ...]:
-        return self._parts.take()
-
-    def take_files(self) -> tuple[ReceivedPart, ...]:
-        return self._files.take()
-
-    def _received(self, tag: Tag) -> _Received:
-        return self._parts if tag is Tag.PART else self._files
+    def _received(self, tag: Tag) -> ReceivedParts:
+        return self.parts if tag is Tag.PART else self.files
 
     def _next_frame(self) -> tuple[Tag, bytes] | None:
         if not self._finish_spooling() or len(self._buffer) < HEADER.size:
