@@ -31,10 +31,10 @@ OTHER_TYPE = "application/octet-stream"
 
 @dataclass
 class PipelineRun:
-    """The result of the finished steps of a claim, and how the step under way has fared.
+    """The result of the finished steps of a claim, and the attempts at the step under way.
 
-    `interim` never changes: each step puts a new one in its place, so the result writer may save an
-    older one meanwhile. `folder` is where the files of its jobs are.
+    `interim` is replaced and never changed, so that the result writer can save an earlier one in
+    its thread. `folder` has the files of the jobs.
     """
 
     claim: Claim
@@ -43,7 +43,7 @@ class PipelineRun:
     interim: Interim
     claim_seconds: float = 0.0
     sources: dict[str, Source] = field(default_factory=dict)
-    """What still has to be written to blob storage, by the keys of contents and ids of parts."""
+    """Bytes that blob storage still lacks, by the keys of contents and the ids of parts."""
     replaced: set[str] = field(default_factory=set)
     """Keys of contents that a later step replaced."""
     _short_bytes: int = 0
@@ -61,9 +61,9 @@ class PipelineRun:
         if content.key is None:
             return content.content or b""
         source = self.sources.get(content.key)  # the result writer may store it meanwhile
-        return (
-            blobs.read(content.key, content.sha256) if source is None else b"".join(chunks(source))
-        )
+        if source is None:
+            return blobs.read(content.key, content.sha256)
+        return b"".join(chunks(source))
 
     # --- results and failures of steps ---
 

@@ -126,7 +126,7 @@ class ResultSaver:
         """Stream long contents to blob storage, each once."""
         texts: dict[str, Source] = {}
         files: dict[str, Source] = {}
-        runs = [(job.run, _saved(job)) for job in group if job.run is not None]
+        runs = [(job.run, _interim_to_write(job)) for job in group if job.run is not None]
         for run, interim in runs:
             if interim is not None:
                 sources = run.sources
@@ -157,7 +157,7 @@ class ResultSaver:
             self._files.delete(parts - self._store.known_documents(parts))
 
 
-def _saved(job: FinishedJob) -> Interim | None:
+def _interim_to_write(job: FinishedJob) -> Interim | None:
     """The result whose contents are to be written; those of a document that failed are not."""
     if isinstance(job.result, Interim):
         return job.result
