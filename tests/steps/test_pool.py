@@ -233,7 +233,7 @@ def test_refusals_and_delays_are_outcomes(by_name: RunningPool, tmp_path: Path) 
         ("memory_error", "MemoryError"),
         ("surrogate", "ValueError: ?"),
         ("group", "ExceptionGroup: several (2 sub-exceptions)"),
-        ("unprintable", "Unprintable: (its text cannot be had)"),
+        ("unprintable", "Unprintable: (its text raises an error)"),
     ],
 )
 def test_every_exception_is_an_outcome(

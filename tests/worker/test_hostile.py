@@ -343,12 +343,12 @@ def test_what_is_no_exception_is_damage_all_the_same(do: Doer, behaviour: str) -
         ("two_answers", "more than one answer"),
         ("answer_and_more", "more than one answer"),
         ("giant_length", "longer than allowed"),
-        ("unknown_tag", "no frame"),
-        ("wrong_progress", "no frame"),
+        ("unknown_tag", "invalid frame"),
+        ("wrong_progress", "invalid frame"),
         ("flood_of_progress", "more than allowed"),
         ("flood_of_parts", "more parts than allowed"),
         ("large_parts", "longer than allowed"),
-        ("endless_output", "more than one answer|more than allowed|not JSON|something else"),
+        ("endless_output", "more than one answer|more than allowed|not JSON|another job"),
     ],
 )
 def test_forged_frames_end_the_child(do: Doer, behaviour: str, words: str) -> None:

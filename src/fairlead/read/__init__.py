@@ -1,4 +1,4 @@
-"""Text, Markdown and facts from a document's bytes, whatever its name says.
+"""Extracts text, Markdown and facts from the bytes of a document, independent of its name.
 
 Each kind is a module of this package that defines `READER`; a module for a family of kinds defines
 `READERS`. Nothing else refers to them. Installed packages may add kinds: `plugins` has the group of

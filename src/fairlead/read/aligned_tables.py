@@ -94,7 +94,7 @@ def _tables_and_lines(rows: list[Row]) -> Iterator[Block]:
 
 
 def _run_end(rows: list[Row], start: int) -> int:
-    """Return the end of the rows from `start` on whose gaps lie below each other."""
+    """Return the end of the rows from `start` on whose gaps are below each other."""
     if not rows[start].gaps or rows[start].is_columns:
         return start
     gapped = [rows[start]]

@@ -32,7 +32,7 @@ def write_chart(package: Package, part: str, writer: TextWriter) -> None:
     chart = _Chart(writer.draft.room)
     try:
         parse_xml(package.chunks(part), chart)
-    except SyntaxError:  # of lxml; the text around the chart is still read
+    except SyntaxError:  # a parse error of lxml; the text around the chart is still read
         writer.draft.warn("a chart is damaged")
     if chart.done:
         writer.draft.warn("a chart was cut: it is longer than the limit")

@@ -22,7 +22,7 @@ _FORMATS = {
 
 @dataclass(slots=True)
 class ParagraphProperties:
-    """What a paragraph or a style says about its role; empty where it says nothing."""
+    """The properties that give a paragraph or a style its role; empty if they are not set."""
 
     style: str = ""
     outline: str = ""
@@ -54,7 +54,7 @@ class _DocxList:
 
     levels: dict[int, Level] = field(default_factory=dict)
     of_style: dict[str, int] = field(default_factory=dict)  # the level that a style uses
-    link: str = ""  # the style whose list it stands for
+    link: str = ""  # the style whose list is meant
     name: str = ""  # the style that is defined by this list
     counter: ListCounter = field(default_factory=ListCounter)
 
@@ -144,7 +144,7 @@ def read_styles(package: Package, main: str) -> DocxStyles:
         if handler and relation.target in package.names:
             try:
                 parse_xml(package.chunks(relation.target), handler(styles))
-            except SyntaxError:  # of lxml; the text is read without styles
+            except SyntaxError:  # a parse error of lxml; the text is read without styles
                 continue
     return styles
 

@@ -204,5 +204,5 @@ def add_properties(package: Package, draft: Draft) -> None:
     for name in [*package.targets("", "core-properties"), *usual][:1]:
         try:
             parse_xml([package.read(name)], Properties(draft))
-        except SyntaxError:  # of lxml
+        except SyntaxError:  # a parse error of lxml
             draft.warn("the document's properties are damaged")

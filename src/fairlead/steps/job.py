@@ -98,7 +98,7 @@ class Job:
 
     @property
     def cancelled(self) -> bool:
-        """Whether the document was cancelled: then nobody needs the result."""
+        """Whether the document was cancelled, so that the result is not needed."""
         return self._cancelled.is_set()
 
     def mark_cancelled(self) -> None:

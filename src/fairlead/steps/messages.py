@@ -30,7 +30,7 @@ class StartJob(Struct, frozen=True, tag="start"):
 
 
 class CancelJob(Struct, frozen=True, tag="cancel"):
-    """Tell a job that nobody needs its result."""
+    """Tell a job that its result is not needed."""
 
     id: str
 

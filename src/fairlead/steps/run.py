@@ -82,7 +82,7 @@ def _summary(error: BaseException) -> str:
     try:
         text = str(error)
     except Exception:
-        text = "(its text cannot be had)"
+        text = "(its text raises an error)"
     name = type(error).__name__
     line = (f"{name}: {text}" if text else name).splitlines()[0]
     return encodable(line[:LONGEST_SUMMARY])

@@ -21,7 +21,7 @@ MAX_DETAIL = 500
 MAX_NAME = 255
 _NO_LETTERS = ("Cc", "Cs", "Zl", "Zp")
 _MAX_INTEGER = 2**53
-_IMPROPER = "a fact has an improper value"
+_INVALID_FACT = "a fact has an invalid value"
 _KIND = re.compile(r"[a-z0-9-]{1,32}")
 _OUTPUT_NAME = re.compile(rb"searchable\.pdf|page-[0-9]{3,6}\.png")
 
@@ -79,7 +79,7 @@ def parse_answer(
             parts=tuple(_part(*part) for part in parts), files=_files(files)
         )
     except _BadAnswer as error:
-        return Broken("bad-answer", f"The reading process gave an improper answer: {error}.")
+        return Broken("bad-answer", f"The reading process gave an invalid answer: {error}.")
 
 
 def failure(code: str, detail: str, kind: str | None = None) -> Failed | Broken:
@@ -138,12 +138,12 @@ def _is_frugal(raw: bytes) -> bool:
 
 
 def _extraction(answer: dict[str, Any], length: int) -> Extraction:
-    _require(answer.keys() == _ANSWER_KEYS, "it has other fields than an answer")
+    _require(answer.keys() == _ANSWER_KEYS, "its fields are not those of an answer")
     kind, text, markdown, facts = (answer[key] for key in ("kind", "text", "markdown", "facts"))
-    _require(_is_kind(kind), "its kind is no short token")
+    _require(_is_kind(kind), "its kind is not a short token")
     _require(_is_clean(text), "its text is not clean text")
     _require(markdown is None or _is_clean(markdown), "its Markdown is not clean text")
-    _require(isinstance(facts, dict), "its facts are no object")
+    _require(isinstance(facts, dict), "its facts are not an object")
     _check_facts(facts)
     if length - len(text) > MAX_FACTS_BYTES // _MOST_GROWTH:
         size = len(json.dumps(facts, ensure_ascii=False).encode())
@@ -156,7 +156,7 @@ def _part(raw: bytes, content: PartContent) -> ExtractedFile:
         name = raw.decode()
     except UnicodeDecodeError:
         raise _BadAnswer("a part has no name") from None
-    _require(_is_name(name), "a part has an improper name")
+    _require(_is_name(name), "a part has an invalid name")
     return ExtractedFile(name, content)
 
 
@@ -165,7 +165,7 @@ def _files(files: Sequence[ReceivedPart]) -> tuple[ExtractedFile, ...]:
         name: ExtractedFile(name.decode("ascii", "replace"), content) for name, content in files
     }
     _require(len(named) == len(files), "two files have the same name")
-    _require(all(map(_OUTPUT_NAME.fullmatch, named)), "a file has an improper name")
+    _require(all(map(_OUTPUT_NAME.fullmatch, named)), "a file has an invalid name")
     return tuple(named.values())
 
 
@@ -177,11 +177,11 @@ def _is_name(name: str) -> bool:
 
 
 def _failure(answer: dict[str, Any]) -> Failed | Broken:
-    _require(answer.keys() == _ERROR_KEYS, "it has other fields than error, detail and kind")
+    _require(answer.keys() == _ERROR_KEYS, "its fields are not error, detail and kind")
     code, detail, kind = answer["error"], answer["detail"], answer["kind"]
-    _require(isinstance(code, str) and code in FINAL | REQUEUED, "its error is no known code")
-    _require(isinstance(detail, str) and bool(plain(detail)), "its detail is no sentence")
-    _require(kind is None or _is_kind(kind), "its kind is no short token")
+    _require(isinstance(code, str) and code in FINAL | REQUEUED, "its error is not a known code")
+    _require(isinstance(detail, str) and bool(plain(detail)), "its detail is not a sentence")
+    _require(kind is None or _is_kind(kind), "its kind is not a short token")
     return failure(code, detail, kind)
 
 
@@ -209,16 +209,16 @@ def _check_facts(facts: dict[str, Any]) -> None:
 def _checked_inner(value: Any) -> list[object]:
     """Check the plain values of an object or list; return the nested ones."""
     is_object = type(value) is dict
-    _require(len(value) <= (MAX_KEYS if is_object else MAX_FACTS_BYTES), _IMPROPER)
+    _require(len(value) <= (MAX_KEYS if is_object else MAX_FACTS_BYTES), _INVALID_FACT)
     inner: list[object] = []
     for item in (*value, *value.values()) if is_object else value:
         kind = type(item)  # JSON has no others
         if kind is str:
-            _require(_is_clean(item), _IMPROPER)
+            _require(_is_clean(item), _INVALID_FACT)
         elif kind is int:
-            _require(abs(item) <= _MAX_INTEGER, _IMPROPER)
+            _require(abs(item) <= _MAX_INTEGER, _INVALID_FACT)
         elif kind is float:
-            _require(math.isfinite(item), _IMPROPER)
+            _require(math.isfinite(item), _INVALID_FACT)
         elif kind is dict or kind is list:
             inner.append(item)
     return inner

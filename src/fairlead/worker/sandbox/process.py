@@ -257,7 +257,7 @@ class Sandbox:
         if self.jobs_sent == self.jobs_done + 1 and self._frames.has_more:
             raise BadFrame("it wrote more than one answer")
         if self._frames.which != self.job_dir.first:
-            raise BadFrame("it answered something else than what it was to read")
+            raise BadFrame("it answered another job than the next one")
         frames = self._frames
         answer = JobAnswer(raw, frames.parts.take(), frames.took, frames.files.take())
         self.job_dir.remove_first()
@@ -321,10 +321,10 @@ class Sandbox:
 
     def _cause(self, name: str, cpu_used: float) -> str:
         """The code of a death by this signal."""
-        is_over_time = cpu_used >= 2 * self._seconds  # SIGKILL comes at the hard limit
+        is_over_time = cpu_used >= 2 * self._seconds  # at the hard limit the kernel sends SIGKILL
         if name == "SIGXCPU" or (name == "SIGKILL" and is_over_time):
             return "time-limit"
-        if name == "SIGKILL":  # by somebody else: the kernel that lacks memory, or an operator
+        if name == "SIGKILL":  # of another process: the kernel that lacks memory, or an operator
             return "worker-lost"
         peak = getattr(self.process, "peak_memory", 0)
         return "memory-limit" if peak > self.limits.memory * _MUCH_MEMORY else "crashed"

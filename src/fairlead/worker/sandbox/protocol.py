@@ -198,7 +198,7 @@ class FrameReader:
             if tag in (Tag.PART, Tag.FILE):
                 self._received(tag).add(*split_part(body))
             elif len(body) != self._longest[tag]:
-                raise BadFrame("it wrote what is no frame")
+                raise BadFrame("it wrote an invalid frame")
             elif tag is Tag.PROGRESS:
                 self._note_progress(body)
             else:
@@ -223,7 +223,7 @@ class FrameReader:
         number, length = HEADER.unpack_from(self._buffer)
         tag = _TAGS.get(number)
         if tag is None:
-            raise BadFrame("it wrote what is no frame")
+            raise BadFrame("it wrote an invalid frame")
         if length > self._longest[tag]:
             raise BadFrame(f"a frame of {length} bytes is longer than allowed")
         end = HEADER.size + length
