@@ -43,17 +43,17 @@ _LIST_MARK = re.compile(
 
 def take_aligned_tables(blocks: list[Block]) -> list[Block]:
     """Return the blocks with tables in place of the lines that form them."""
-    taken: list[Block] = []
+    result: list[Block] = []
     lines: list[Line] = []
     for block in [*blocks, None]:
         if isinstance(block, Line):
             lines.append(block)
             continue
-        taken += _in_rows(lines)
+        result += _in_rows(lines)
         lines = []
         if block is not None:
-            taken.append(block)
-    return taken
+            result.append(block)
+    return result
 
 
 def _in_rows(lines: list[Line]) -> Iterator[Block]:
@@ -143,9 +143,9 @@ def _is_among_contents(
     rows: list[Row], start: int, end: int, cells: list[list[list[Word]]]
 ) -> bool:
     """Return whether these are chapters with page numbers, near entries with dots."""
-    near = rows[max(0, start - _CONTENTS_DISTANCE) : end + _CONTENTS_DISTANCE]
+    rows_around = rows[max(0, start - _CONTENTS_DISTANCE) : end + _CONTENTS_DISTANCE]
     last = [row[-1] for row in cells]
-    return any(row.is_contents for row in near) and all(
+    return any(row.is_contents for row in rows_around) and all(
         len(cell) == 1 and cell[0].text.isalnum() for cell in last if cell
     )
 
@@ -195,7 +195,7 @@ def _crosses(row: Row, gap: Gap) -> bool:
     if not row.words[0].left < gap[0] or not gap[1] < row.words[-1].right:
         return False
     width = row.column_gap
-    spaces = ((one.right, two.left) for one, two in pairwise(row.words))
+    spaces = ((word.right, following.left) for word, following in pairwise(row.words))
     return not any(
         right - left > width and overlap(gap, (left, right)) > 0 for left, right in spaces
     )

@@ -79,9 +79,9 @@ class DocStyles:
             chain.append(self._styles[style])
             style = chain[-1].base
         values: dict[int, int] = {}
-        for named in reversed(chain):
-            values.update(_values(named.properties))
-        return values, next((named.heading for named in chain if named.heading), 0)
+        for ancestor in reversed(chain):
+            values.update(_values(ancestor.properties))
+        return values, next((ancestor.heading for ancestor in chain if ancestor.heading), 0)
 
     def _style(self, title: int, values: dict[int, int]) -> Style:
         use = values.get(_LIST, 0)
@@ -89,10 +89,10 @@ class DocStyles:
             return heading(title) if title else PLAIN
         level = min(values.get(_LEVEL, 0), LEVELS - 1)
         list_id, starts = self._uses[use - 1]
-        listed = self._lists.setdefault(list_id, _DocList())
+        doc_list = self._lists.setdefault(list_id, _DocList())
         if level in starts:
-            listed.counter.restart(level, starts.pop(level))
-        label = listed.counter.advance(level, listed.levels)
+            doc_list.counter.restart(level, starts.pop(level))
+        label = doc_list.counter.advance(level, doc_list.levels)
         return heading(title, label) if title else item(level, label=label)
 
 
@@ -143,11 +143,11 @@ def _lists(main: bytes, table: bytes) -> dict[int, _DocList]:
     at = start + size  # the levels follow the lists
     for index in range(min(count, (len(data) - 2) // 28)):
         entry = data[2 + 28 * index : 30 + 28 * index]
-        listed = lists[struct.unpack_from("<i", entry)[0]] = _DocList()
+        doc_list = lists[struct.unpack_from("<i", entry)[0]] = _DocList()
         for number in range(1 if entry[26] & 1 else 9):
             if at + 28 > len(table):
                 return lists
-            listed.levels[number], at = _level(table, at)
+            doc_list.levels[number], at = _level(table, at)
     return lists
 
 

@@ -92,14 +92,14 @@ class DocxStyles:
         """Return the level as a heading, or 0, and the numbering of a style and its ancestors."""
         title, number, level = 0, "", ""
         for _ in range(_MAX_ANCESTORS):
-            named = self.by_id.get(style_id)
-            if named is None:
+            style = self.by_id.get(style_id)
+            if style is None:
                 break
-            title = title or _heading_level(named)
+            title = title or _heading_level(style)
             if not number:
-                number = named.properties.number
-                level = level or named.properties.level
-            style_id = named.parent
+                number = style.properties.number
+                level = level or style.properties.level
+            style_id = style.parent
         return title, ParagraphProperties(number=number, level=level)
 
     def _next_number(
@@ -107,29 +107,29 @@ class DocxStyles:
     ) -> tuple[int, str, bool]:
         """Return the level, the label, and whether there is a label or bullet at all."""
         numbering = self.numberings.get(number) or _Numbering()
-        listed = self._list(numbering.list_id)
-        of_style = str(listed.of_style.get(own.style, 0))
+        docx_list = self._list(numbering.list_id)
+        of_style = str(docx_list.of_style.get(own.style, 0))
         raw_level = own.level or (of_style if own.number else inherited.level or of_style)
         level = int(raw_level) if raw_level.isdecimal() and int(raw_level) < LEVELS else 0
-        levels = {**listed.levels, **numbering.levels} if numbering.levels else listed.levels
+        levels = {**docx_list.levels, **numbering.levels} if numbering.levels else docx_list.levels
         if level in numbering.starts:
-            listed.counter.restart(level, numbering.starts.pop(level))
-        label = listed.counter.advance(level, levels)
+            docx_list.counter.restart(level, numbering.starts.pop(level))
+        label = docx_list.counter.advance(level, levels)
         return level, label, bool(label) or level not in levels or levels[level].is_bullet
 
     def _list(self, list_id: str) -> _DocxList:
-        listed = self.lists.setdefault(list_id, _DocxList())
-        if listed.link and not listed.levels:
-            named = (other for other in self.lists.values() if other.name == listed.link)
-            listed = self.lists[list_id] = next(named, listed)
-        return listed
+        docx_list = self.lists.setdefault(list_id, _DocxList())
+        if docx_list.link and not docx_list.levels:
+            linked_lists = (other for other in self.lists.values() if other.name == docx_list.link)
+            docx_list = self.lists[list_id] = next(linked_lists, docx_list)
+        return docx_list
 
 
-def _heading_level(named: _DocxStyle) -> int:
-    name = named.name.strip()
+def _heading_level(style: _DocxStyle) -> int:
+    name = style.name.strip()
     if match := _HEADING.fullmatch(name):
         return int(match[1])
-    return _TITLES.get(name.lower()) or _outline_level(named.properties.outline)
+    return _TITLES.get(name.lower()) or _outline_level(style.properties.outline)
 
 
 def _outline_level(level: str) -> int:
@@ -154,18 +154,18 @@ class _StylesHandler(XmlHandler):
 
     def __init__(self, styles: DocxStyles) -> None:
         self._styles = styles
-        self._named = _DocxStyle()
+        self._style = _DocxStyle()
 
     def on_start(self, name: str, attributes: Attributes) -> None:
         if name == "style":
-            self._named = _DocxStyle()
-            self._styles.by_id[attribute(attributes, "styleId")] = self._named
+            self._style = _DocxStyle()
+            self._styles.by_id[attribute(attributes, "styleId")] = self._style
         elif name == "name":
-            self._named.name = attribute(attributes, "val")
+            self._style.name = attribute(attributes, "val")
         elif name == "basedOn":
-            self._named.parent = attribute(attributes, "val")
+            self._style.parent = attribute(attributes, "val")
         else:
-            self._named.properties.set(name, attribute(attributes, "val"))
+            self._style.properties.set(name, attribute(attributes, "val"))
 
 
 class _NumberingHandler(XmlHandler):

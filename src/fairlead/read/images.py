@@ -71,15 +71,15 @@ def _check_size(image: Image.Image, draft: Draft) -> None:
 def _add_frames(source: Source, image: Image.Image, draft: Draft, task: Task) -> None:
     # Only the frames of TIFF are pages; those of other kinds are an animation.
     frames = getattr(image, "n_frames", 1) if image.format == "TIFF" else 1
-    wanted = draft.limit_pages(frames)
+    frames_to_read = draft.limit_pages(frames)
     exif = image.getexif()
-    taken = next((str(exif[tag]) for tag in _TIME_TAGS if tag in exif), "")
-    date, _, time = taken.partition(" ")
+    time_taken = next((str(exif[tag]) for tag in _TIME_TAGS if tag in exif), "")
+    date, _, time = time_taken.partition(" ")
     draft.created(f"{date.replace(':', '-')}T{time}" if time else "")
     ocr = Ocr(draft, task)
     outputs = PictureOutputs(source, image, draft, task)
     markdown = PageMarkdown(draft.limits.characters)
-    for index, frame in enumerate(_frames(image, wanted, draft, task)):
+    for index, frame in enumerate(_frames(image, frames_to_read, draft, task)):
         if not (ocr.ready() or task.outputs):
             return
         (text, blocks), layer = ocr.read(frame.grey)
@@ -101,9 +101,9 @@ class _Frame(NamedTuple):
     shown: Image.Image | None
 
 
-def _frames(image: Image.Image, wanted: int, draft: Draft, task: Task) -> Iterator[_Frame]:
+def _frames(image: Image.Image, frames_to_read: int, draft: Draft, task: Task) -> Iterator[_Frame]:
     frames = ImageSequence.Iterator(image)
-    for index in range(wanted):
+    for index in range(frames_to_read):
         try:
             frame = frames[index]
             _check_size(frame, draft)

@@ -76,8 +76,8 @@ class _Recognised(NamedTuple):
 
 def tessdata() -> Path | None:
     """Return the folder with Tesseract's languages, if there is one."""
-    named = os.environ.get("TESSDATA_PREFIX")
-    folders = [Path(named), Path(named) / "tessdata"] if named else []
+    configured = os.environ.get("TESSDATA_PREFIX")
+    folders = [Path(configured), Path(configured) / "tessdata"] if configured else []
     for pattern in _USUAL_FOLDERS:
         folders += sorted(Path("/").glob(pattern[1:]))
     return next((folder for folder in folders if any(folder.glob("*.traineddata"))), None)

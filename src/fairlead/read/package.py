@@ -167,8 +167,10 @@ def has_main_type(types: tuple[bytes, ...], usual: str) -> Callable[[Source], bo
     def recognises(source: Source) -> bool:
         if _TYPES not in member_names(source):
             return False
-        listed = read_member(source, _TYPES)
-        return any(name in listed for name in types) if listed else usual in member_names(source)
+        content_types = read_member(source, _TYPES)
+        if not content_types:
+            return usual in member_names(source)
+        return any(name in content_types for name in types)
 
     return recognises
 

@@ -81,10 +81,10 @@ def _open(source: Source, task: Task) -> Any:
 
 
 def _add_pages(document: Any, pages: int, draft: Draft, task: Task, copy: SearchableCopy) -> None:
-    wanted = draft.limit_pages(pages)
+    pages_to_read = draft.limit_pages(pages)
     markdown = PageMarkdown(draft.limits.characters)
     damaged = 0
-    for index, page in enumerate(_pages(document, wanted, Ocr(draft, task), task, copy)):
+    for index, page in enumerate(_pages(document, pages_to_read, Ocr(draft, task), task, copy)):
         damaged += page is None
         text, blocks = page or PageContent("", [])
         has_room = draft.add((_PAGE_BREAK if index else "") + text)
@@ -92,7 +92,7 @@ def _add_pages(document: Any, pages: int, draft: Draft, task: Task, copy: Search
         task.on_progress(index + 1, pages)
         if not has_room:
             break
-    if damaged == wanted:
+    if damaged == pages_to_read:
         raise CannotRead("damaged", "The PDF is damaged: none of its pages could be read.")
     if damaged:
         draft.warn(f"{damaged} of {pages} pages are damaged and could not be read")

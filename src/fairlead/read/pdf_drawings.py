@@ -44,10 +44,10 @@ def drawn_objects(page: Any) -> DrawnObjects:
     return drawn
 
 
-def object_box(drawn: Any) -> Box | None:
+def object_box(page_object: Any) -> Box | None:
     """Return the box around an object."""
     left, bottom, right, top = (ctypes.c_float() for _ in range(4))
-    if not pdfium.FPDFPageObj_GetBounds(drawn, left, bottom, right, top):
+    if not pdfium.FPDFPageObj_GetBounds(page_object, left, bottom, right, top):
         return None
     return left.value, top.value, right.value, bottom.value
 

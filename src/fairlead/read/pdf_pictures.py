@@ -47,7 +47,7 @@ def pictures_beside(lines: list[Line], pictures: list[Any], view: PageView) -> l
 
     A picture with text over it is a scan with its recognised text, or a background.
     """
-    raw_boxes = (object_box(shown) for shown in pictures[:_MAX_OBJECTS])
+    raw_boxes = (object_box(picture) for picture in pictures[:_MAX_OBJECTS])
     boxes = [view.box(box) for box in raw_boxes if box]
     beside = [view.share(box) for box in boxes if _is_high(box) and not _has_text(box, lines)]
     return [box for box in beside if _share(box) > _MIN_BESIDE_SHARE][:_MAX_PICTURES]

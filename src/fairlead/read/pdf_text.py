@@ -125,12 +125,12 @@ def _rises(piece: _Piece, following: _Piece) -> bool:
 def _with_gaps(pieces: list[_Piece], characters: Characters) -> list[_Piece]:
     """Return the lines that are wider than their letters, and their neighbours."""
     letter = _letter_width(pieces, characters)
-    chosen: set[int] = set()
+    chosen_indexes: set[int] = set()
     for index, piece in enumerate(pieces):
         width = piece.box[2] - piece.box[0]
         if width > (_WIDER * letter * _length(piece.whole) + _GAP) * piece.height:
-            chosen.update(range(index - _NEIGHBOURS, index + _NEIGHBOURS + 1))
-    return [piece for index, piece in enumerate(pieces) if index in chosen]
+            chosen_indexes.update(range(index - _NEIGHBOURS, index + _NEIGHBOURS + 1))
+    return [piece for index, piece in enumerate(pieces) if index in chosen_indexes]
 
 
 def _letter_width(pieces: list[_Piece], characters: Characters) -> float:

@@ -262,9 +262,9 @@ class _Parser:
             return
         data, at = self._next
         note = _NOTE.search(data, at, at + _NOTE_BYTES)
-        kind, shown = ("endnote", roman) if note and note[1] else ("footnote", str)
+        kind, number_format = ("endnote", roman) if note and note[1] else ("footnote", str)
         self._note_counts[kind] += 1
-        self._note_label = shown(self._note_counts[kind])
+        self._note_label = number_format(self._note_counts[kind])
         self._writer.reference(self._note_label)
 
     def _write(self, text: str) -> None:

@@ -150,9 +150,9 @@ def _letters(lines: Iterable[Line]) -> int:
 
 def _replaced(lines: list[Line], table: tuple[Line, ...], second: list[Line]) -> list[Line]:
     """Put the lines of a table where its first line was."""
-    taken = set(map(id, table))
-    first = next(index for index, line in enumerate(lines) if id(line) in taken)
-    before, after = lines[:first], [line for line in lines[first:] if id(line) not in taken]
+    table_ids = set(map(id, table))
+    first = next(index for index, line in enumerate(lines) if id(line) in table_ids)
+    before, after = lines[:first], [line for line in lines[first:] if id(line) not in table_ids]
     while after and not after[0].words:
         after = after[1:]
     while before and not before[-1].words:
