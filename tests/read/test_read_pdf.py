@@ -99,7 +99,7 @@ def test_pages_beyond_the_limit_are_cut(read: Read, pdf: Callable[..., bytes]) -
     assert extracted.facts["warnings"] == ["only the first 2 of 3 pages were read"]
 
 
-def test_progress_is_told_after_each_page(tmp_path: Path, pdf: Callable[..., bytes]) -> None:
+def test_progress_is_reported_after_each_page(tmp_path: Path, pdf: Callable[..., bytes]) -> None:
     progress: list[tuple[int, int]] = []
     path = tmp_path / "x"
     path.write_bytes(pdf("one", "two"))

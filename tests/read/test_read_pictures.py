@@ -226,7 +226,7 @@ def test_a_picture_under_text_is_not_read_again(read: Read) -> None:
     assert read(buffer.getvalue()).text == ENGLISH
 
 
-def test_nothing_on_it_is_told(read: Read) -> None:
+def test_an_empty_picture_is_a_warning(read: Read) -> None:
     assert NO_TEXT in str(read(saved(Image.new("RGB", (300, 300), "white"))).facts["warnings"])
 
 

@@ -71,7 +71,7 @@ def test_the_number_of_workers_follows_the_settings(tmp_path: Path) -> None:
         assert {fairlead.document(document.id).attempts for document in documents} == {1}
 
 
-def test_who_is_no_longer_wanted_gets_nothing_more(
+def test_a_worker_that_leaves_gets_no_more_documents(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(local, "CHECK_SECONDS", 0.0)

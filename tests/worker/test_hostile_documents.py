@@ -217,7 +217,7 @@ def test_every_hostile_document_has_an_end_and_nobody_else_suffers(install: Inst
     assert not list(fairlead.folder.job_dirs.iterdir())
 
 
-def test_progress_is_told_while_the_work_goes_on(
+def test_progress_is_reported_while_the_work_goes_on(
     install: Install, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fairlead = install()
@@ -248,7 +248,7 @@ def test_strict_refuses_to_work_where_a_lock_is_missing(
         assert lenient.document(document.id).state is State.DONE
 
 
-def test_a_worker_whose_desk_was_removed_goes_on(install: Install) -> None:
+def test_a_worker_whose_job_dir_was_removed_goes_on(install: Install) -> None:
     fairlead = install()
     document = fairlead.submit("acme", b"hello", name="h.txt")
     engine = fairlead.services.engine(1)
@@ -295,7 +295,7 @@ def test_beside_threads_children_are_spawned(install: Install, monkeypatch: Any)
     assert ended(fairlead, document) == (State.DONE, None, 1)
 
 
-def test_a_fork_server_that_is_stopped_keeps_nobody_from_ending(install: Install) -> None:
+def test_a_stopped_fork_server_does_not_block_the_end(install: Install) -> None:
     fairlead = install()
     document = hostile(fairlead, "sleep_deaf")
 

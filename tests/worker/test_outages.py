@@ -133,7 +133,7 @@ def test_workers_come_when_there_is_room_for_them(
     assert "continue" in over
 
 
-def test_who_finds_room_works_without_the_others(
+def test_a_worker_that_finds_room_works_without_the_others(
     fairlead: Fairlead, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     numbers: set[int] = set()
@@ -152,7 +152,7 @@ def test_who_finds_room_works_without_the_others(
     assert fairlead.text(document.id) == "hello"
 
 
-def test_who_waits_for_room_for_its_workers_stops_when_it_is_told_to(
+def test_an_engine_without_room_for_workers_can_be_stopped(
     fairlead: Fairlead, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine = fairlead.services.engine(1)
@@ -197,7 +197,7 @@ def test_who_has_to_end_does_not_wait_for_ever(
     assert fairlead.text(document.id) == LONG.decode()
 
 
-def test_an_engine_that_is_held_up_stops_when_it_is_told_to(
+def test_an_engine_in_an_outage_can_be_stopped(
     fairlead: Fairlead, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     document = fairlead.submit("acme", LONG, name="a.txt")
@@ -219,7 +219,7 @@ def test_an_engine_that_is_held_up_stops_when_it_is_told_to(
         assert (current.state, current.attempts) == (State.WAITING, 0)
 
 
-def test_a_message_of_celery_waits_for_what_passes(
+def test_a_message_of_celery_waits_out_an_outage(
     fairlead: Fairlead, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     document = fairlead.submit("acme", LONG, name="a.txt")
@@ -232,7 +232,7 @@ def test_a_message_of_celery_waits_for_what_passes(
     assert fairlead.text(document.id) == LONG.decode()
 
 
-def test_no_document_is_over_its_time_because_nobody_listened(
+def test_time_without_a_listening_engine_does_not_count(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A long answer waits in the pipe, and its reader with it, while the engine waits for a lock.
@@ -256,7 +256,7 @@ def test_no_document_is_over_its_time_because_nobody_listened(
         assert fairlead.document(document.id).error is None
 
 
-def test_the_time_between_two_messages_is_nobodys(
+def test_the_time_between_two_messages_does_not_count(
     fairlead: Fairlead, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     uncounted: list[float] = []
@@ -283,7 +283,7 @@ def test_a_new_reader_needs_no_new_folder(fairlead: Fairlead) -> None:
     assert not job_dir.exists()
 
 
-def test_a_worker_that_dies_on_a_full_disk_comes_again_when_there_is_room(
+def test_a_worker_that_dies_on_a_full_disk_is_replaced_when_there_is_room(
     fairlead: Fairlead, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     away: list[Away] = []
@@ -302,7 +302,7 @@ def test_a_worker_that_dies_on_a_full_disk_comes_again_when_there_is_room(
     assert any("retry until" in message for message in messages)
 
 
-def test_where_no_more_workers_can_be_had_work_goes_on_with_those_there_are(
+def test_if_no_more_workers_start_work_goes_on_with_those_that_run(
     fairlead: Fairlead, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A number that is too large for the machine ends nobody who has begun with a smaller one."""

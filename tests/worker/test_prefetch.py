@@ -167,7 +167,7 @@ def test_what_was_claimed_beforehand_does_not_wait_behind_a_long_document(tmp_pa
         assert {document.state for document in fairlead.documents()} == {State.DONE}
 
 
-def test_what_lies_ready_with_a_worker_is_of_one_customer(fairlead: Fairlead) -> None:
+def test_ready_documents_of_a_worker_are_of_one_customer(fairlead: Fairlead) -> None:
     for number in range(400):
         customer = f"customer-{number // 40 % 3 if number % 5 else 3}"
         fairlead.submit(customer, b"letter %d" % number, name=f"{number}.txt")
@@ -191,7 +191,7 @@ def test_what_lies_ready_with_a_worker_is_of_one_customer(fairlead: Fairlead) ->
     assert {document.state for document in fairlead.documents(limit=400)} == {State.DONE}
 
 
-def test_a_cancelled_document_takes_none_along_that_lay_behind_it(fairlead: Fairlead) -> None:
+def test_a_cancelled_document_does_not_affect_ready_documents(fairlead: Fairlead) -> None:
     content, name = long_document()
     long = fairlead.submit("acme", content, name=name)
     others = fairlead.submit_many("acme", letters(20))

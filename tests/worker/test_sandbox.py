@@ -363,7 +363,7 @@ def test_closing_ends_an_idle_child_by_asking_and_a_stuck_one_by_force(
     assert stuck.process.returncode == -signal.SIGKILL
 
 
-def test_a_missing_library_is_told_by_the_child(start: Any) -> None:
+def test_the_child_reports_a_missing_library(start: Any) -> None:
     reading = start(Scripted("sys.modules['pypdfium2'] = None", spawned=True))
     with pytest.raises(MissingExtra, match=r"fairlead\[documents\]"):
         reading.until_ready()

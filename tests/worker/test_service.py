@@ -46,7 +46,7 @@ def test_a_failed_duty_is_logged_once_and_retried_until_it_works(
     assert "sorter works again" in works_again.getMessage()
 
 
-def test_a_failed_duty_that_is_stopped_is_not_said_to_work(
+def test_a_failed_duty_that_is_stopped_does_not_count_as_running(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     errors = [StoreBusy("locked")]

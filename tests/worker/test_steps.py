@@ -263,7 +263,7 @@ def test_nobody_else_is_served_beyond_the_pipelines_of_an_engine(fairlead: Fairl
     fairlead.run_until_idle()
 
 
-def test_a_step_that_cannot_be_loaded_is_said_at_the_start(tmp_path: Path, notes: Path) -> None:
+def test_a_step_that_cannot_be_loaded_is_an_error_at_the_start(tmp_path: Path, notes: Path) -> None:
     assert notes.is_dir()
     with (
         Fairlead(tmp_path / "data", steps=["read", "steps_of_test:nothing"]) as fairlead,
@@ -277,8 +277,10 @@ def test_an_unknown_pipeline_is_refused(fairlead: Fairlead) -> None:
         fairlead.submit("acme", b"words", name="a.txt", pipeline="invoices")
 
 
-def test_a_step_that_hangs_nobody(fairlead: Fairlead, notes: Path) -> None:
-    """The order stays decided at the claim: nothing is claimed that would wait for a place."""
+def test_no_document_is_claimed_that_would_wait_for_its_step(
+    fairlead: Fairlead, notes: Path
+) -> None:
+    """The order is decided at the claim."""
     documents: list[Any] = [
         fairlead.submit("acme", b"words", name=f"w{number}.txt", pipeline="waits")
         for number in range(3)
