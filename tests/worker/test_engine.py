@@ -255,7 +255,7 @@ def test_leases_are_renewed_as_soon_as_the_store_is_back(
         monkeypatch.setattr(fairlead.store, "attend", fail_once)
         turns = 0
         while tries < 2 and turns < 500:
-            engine._step(claims=False)
+            engine._turn(claims=False)
             turns += 1
         engine.close()
         assert tries == 2

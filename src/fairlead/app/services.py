@@ -19,7 +19,7 @@ from fairlead.read import ReadLimits
 from fairlead.steps.pool import StepPool
 from fairlead.webhooks import Deliverer, Networks, Sender
 from fairlead.worker.engine import LocalEngine, StepSettings
-from fairlead.worker.orphan_sweeper import Sweeper, portions
+from fairlead.worker.orphan_sweeper import Sweeper, sweep_orphans
 from fairlead.worker.pulled_jobs import PulledJobs
 from fairlead.worker.sandbox.limits import SandboxLimits
 from fairlead.worker.wakeup import Broker, WakeupPublisher
@@ -121,7 +121,7 @@ class Services:
     def _sweep_portions(self) -> Iterator[int]:
         fairlead = self._fairlead
         before = time.time() - fairlead.settings.sweep_after  # not the store's clock
-        return portions(self._store, fairlead.files, fairlead.texts, before=before)
+        return sweep_orphans(self._store, fairlead.files, fairlead.texts, before=before)
 
     def wakeup_publisher(self) -> WakeupPublisher:
         """A service that wakes Celery workers when documents wait."""

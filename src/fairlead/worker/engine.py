@@ -131,7 +131,7 @@ class LocalEngine:
         try:
             self._begin()
             while not self._is_over(until_idle=until_idle):
-                self._step(claims=self.stopping is Stop.NO)
+                self._turn(claims=self.stopping is Stop.NO)
         finally:
             self.close()
         self._raise_if_unsaved()
@@ -151,7 +151,7 @@ class LocalEngine:
             or self._results.unsaved()
             or not (self.prefetch.ran_dry or time.monotonic() >= until)
         ):
-            self._step(claims=time.monotonic() < until)
+            self._turn(claims=time.monotonic() < until)
         self._raise_if_unsaved()
 
     def stop(self) -> None:
@@ -216,7 +216,7 @@ class LocalEngine:
                 return self._store.is_idle(list(self.runner.queues))
         return False
 
-    def _step(self, *, claims: bool) -> None:
+    def _turn(self, *, claims: bool) -> None:
         """One turn of the loop. It claims first, so that no wake-up waits for anything else."""
         self._has_news = False
         with self._attempts:
@@ -319,7 +319,7 @@ class LocalEngine:
             self.workers.apply_new_limits()
             free = sum(slot.is_free for slot in self.workers.slots)
             at_once = max(0, free - len(self.prefetch.claims))
-            self._check_places()
+            self._check_blobs()
             rooms = [*self._rooms_to_read(at_once, wanted), *self._rooms_of_steps(room)]
             claims, opens_in = self._store.claim_rooms(rooms)
             self._opens_at = time.monotonic() + opens_in
@@ -345,10 +345,10 @@ class LocalEngine:
         name = self.workers.names[0]
         return [Room([name] * number, (), pipelines) for number, pipelines in room.values()]
 
-    def _check_places(self) -> None:
+    def _check_blobs(self) -> None:
         """Claim nothing while blobs are unavailable; object storage is checked less often."""
         seconds = FAR_CHECK_SECONDS if self._files.is_far else CHECK_SECONDS
-        if self._attempts.is_failing or self._is_due("places", seconds):
+        if self._attempts.is_failing or self._is_due("blobs", seconds):
             self._files.check()
             self._texts.check()
 
@@ -412,9 +412,9 @@ class LocalEngine:
 
     def _finish(self, slot: WorkerSlot, finished: Sequence[FinishedJob]) -> None:
         """Pass results on, and replace a child that must not read another document."""
-        absence = self._absence(finished)
+        outage = self._blob_outage(finished)
         for job in finished:
-            if absence is not None and _is_missing(job):
+            if outage is not None and _is_missing(job):
                 self.prefetch.take_back([job.claim])
             elif isinstance(job.result, Extraction) and self._has_more(job.claim, job.result):
                 self.prefetch.learn(job.seconds)
@@ -425,14 +425,14 @@ class LocalEngine:
         has_broken = any(isinstance(job.result, Broken) for job in finished)
         if finished and (slot.is_spent or has_broken):
             self.workers.replace_child(slot)
-        if absence is not None:
-            raise absence
+        if outage is not None:
+            raise outage
 
     def _has_more(self, claim: Claim, extraction: Extraction) -> bool:
         """Whether the result has files besides texts and attachments, or other steps follow."""
         return bool(extraction.files) or self.runner.has_more_steps(claim)
 
-    def _absence(self, finished: Sequence[FinishedJob]) -> TemporarilyUnavailable | None:
+    def _blob_outage(self, finished: Sequence[FinishedJob]) -> TemporarilyUnavailable | None:
         """The outage that explains missing blobs; None: only these blobs are missing."""
         if any(_is_missing(job) for job in finished):
             try:

@@ -19,7 +19,9 @@ MANY_ORPHANS = 50
 """Crashes leave few orphans in a folder; more of them mean that rows were lost."""
 
 
-def portions(store: Store, files: BlobStore, texts: BlobStore, *, before: float) -> Iterator[int]:
+def sweep_orphans(
+    store: Store, files: BlobStore, texts: BlobStore, *, before: float
+) -> Iterator[int]:
     """Remove orphans last written before this time, folder by folder; yield how many.
 
     The time must be well before any submission that may still be in progress.

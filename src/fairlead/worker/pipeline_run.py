@@ -67,7 +67,7 @@ class PipelineRun:
 
     # --- results and failures of steps ---
 
-    def read(self, extraction: Extraction, seconds: float) -> None:
+    def add_extraction(self, extraction: Extraction, seconds: float) -> None:
         """Take over what the built-in step read."""
         markdown = self.interim.markdown
         text = self._content("t", extraction.text.encode())
@@ -84,7 +84,7 @@ class PipelineRun:
             parts=(*self.interim.parts, *parts),
         )
 
-    def add(self, returned: Returned, seconds: float, blobs: BlobStore) -> None:
+    def add_returned(self, returned: Returned, seconds: float, blobs: BlobStore) -> None:
         """A step replaces text and Markdown, merges data by top-level key, and adds files."""
         text, markdown, data = self.interim.text, self.interim.markdown, self.interim.data
         if returned.text is not None:
@@ -103,16 +103,16 @@ class PipelineRun:
             parts=(*self.interim.parts, *parts),
         )
 
-    def refused(self) -> None:
+    def note_refusal(self) -> None:
         """The step under way refused the document."""
         self._change(attempts=self.interim.attempts + 1)
 
-    def failed(self, cause: str) -> None:
+    def note_failure(self, cause: str) -> None:
         """An attempt at the step under way failed."""
         interim = self.interim
         self._change(attempts=interim.attempts + 1, settled=interim.settled + 1, cause=cause)
 
-    def delayed(self, seconds: float) -> None:
+    def note_delay(self, seconds: float) -> None:
         """The step under way asked to be called again later."""
         interim = self.interim
         self._change(waited=interim.waited + seconds, settled=interim.settled + 1)

@@ -110,7 +110,7 @@ class PulledJobs:
         unknown = unknown_pipelines(returned, (pipeline.name for pipeline in self._pipelines()))
         if unknown is not None:
             raise InvalidResult(unknown)
-        run.add(returned, self._seconds(job), self._texts)
+        run.add_returned(returned, self._seconds(job), self._texts)
         self._save(run, Stage.DONE if run.queue is None else Move(run.queue))
 
     def settle(self, job: HeldJob, outcome: Outcome, options: StepOptions) -> None:

@@ -32,13 +32,13 @@ def end_of_step(
 ) -> Failed | Delay:
     """How the claim ends; the run counts the attempt. `retry` has the backoff between attempts."""
     if isinstance(outcome, StepRefused):
-        run.refused()
+        run.note_refusal()
         return Failed(outcome.code, outcome.message, run.interim.kind)
     if isinstance(outcome, Later):
         return _retry_later(run, outcome.seconds, options)
     cause = f"step {run.next_step}: {cause_of(outcome)}"
     _log.warning("fairlead: document %s: %s", run.claim.id, cause)
-    run.failed(cause)
+    run.note_failure(cause)
     rule = RetryRule(options.attempts, retry.first_delay, retry.longest_delay)
     delay = rule.delay(run.interim.attempts)
     if delay is None:
@@ -48,12 +48,12 @@ def end_of_step(
 
 def _retry_later(run: PipelineRun, seconds: float, options: StepOptions) -> Failed | Delay:
     if run.interim.waited + seconds > options.retry_for:
-        run.failed(
+        run.note_failure(
             f"step {run.next_step}: it asked to be called again later for more than "
             f"{options.retry_for:g} s (retry_for)"
         )
         return _failed(run)
-    run.delayed(seconds)
+    run.note_delay(seconds)
     return Delay(seconds)
 
 

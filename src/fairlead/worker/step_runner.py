@@ -134,7 +134,7 @@ class StepRunner:
 
     def go_on_after_reading(self, claim: Claim, extraction: Extraction, seconds: float) -> None:
         run = self._resumed(claim)
-        run.read(extraction, seconds)
+        run.add_extraction(extraction, seconds)
         self._go_on_after_step(run)
 
     def drop(self, lost: Iterable[Claim]) -> None:
@@ -282,7 +282,7 @@ class StepRunner:
         if isinstance(end.outcome, Returned):
             unknown = unknown_pipelines(end.outcome, self._pipelines)
             if unknown is None:
-                run.add(end.outcome, end.seconds, self._texts)
+                run.add_returned(end.outcome, end.seconds, self._texts)
                 self._go_on_after_step(run)
                 return
             end = end._replace(outcome=Invalid(unknown))
