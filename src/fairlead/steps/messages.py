@@ -1,7 +1,7 @@
 """The protocol of a step process: one JSON message a line, over a socket of its own.
 
 The engine sends `Setup`, then `StartJob` and `CancelJob`. The step process answers with
-`Loaded` or `LoadFailed`, then with `JobProgress`, `Printed` and `JobEnded`.
+`Loaded` or `LoadFailed`, then with `JobAdvanced`, `Printed` and `JobEnded`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class LoadFailed(Struct, frozen=True, tag="load-failed"):
     sentence: str
 
 
-class JobProgress(Struct, frozen=True, tag="advanced"):
+class JobAdvanced(Struct, frozen=True, tag="advanced"):
     """The progress of a job."""
 
     id: str
@@ -71,7 +71,7 @@ class JobEnded(Struct, frozen=True, tag="ended"):
 
 
 Request = Setup | StartJob | CancelJob
-Answer = Loaded | LoadFailed | JobProgress | Printed | JobEnded
+Answer = Loaded | LoadFailed | JobAdvanced | Printed | JobEnded
 
 
 def encode(message: Request | Answer) -> bytes:

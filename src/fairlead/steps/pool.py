@@ -13,8 +13,8 @@ from math import inf
 from fairlead.backoff import Backoff
 from fairlead.steps.messages import (
     CancelJob,
+    JobAdvanced,
     JobEnded,
-    JobProgress,
     Loaded,
     LoadFailed,
     Setup,
@@ -215,7 +215,7 @@ class StepPool:
                 self._watch, self._next_look = SourceWatch(message.sources), 0.0
         elif isinstance(message, LoadFailed):
             self._note_problem(message.sentence)
-        elif isinstance(message, JobProgress):
+        elif isinstance(message, JobAdvanced):
             if message.id in self._running:
                 self._progress[message.id] = (message.done, message.total)
         elif isinstance(message, JobEnded):

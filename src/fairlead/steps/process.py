@@ -20,7 +20,7 @@ from typing import NamedTuple
 from fairlead.service import run_in_thread
 from fairlead.steps.messages import (
     Answer,
-    JobProgress,
+    JobAdvanced,
     Printed,
     Request,
     Setup,
@@ -165,7 +165,7 @@ class StepProcess:
 
     def _arrive(self, message: Answer | ProcessEnd) -> None:
         self._received.append(ReceivedMessage(time.monotonic(), message))
-        if not isinstance(message, JobProgress):
+        if not isinstance(message, JobAdvanced):
             self._wake()
 
     def _log_output(self, line: bytes) -> None:

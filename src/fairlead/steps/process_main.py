@@ -29,8 +29,8 @@ from fairlead.steps.load import load
 from fairlead.steps.messages import (
     Answer,
     CancelJob,
+    JobAdvanced,
     JobEnded,
-    JobProgress,
     Loaded,
     LoadFailed,
     Printed,
@@ -170,7 +170,7 @@ class _Progress:
         now = time.monotonic()
         if now >= self._next or done == total:
             self._next = now + PROGRESS_SECONDS
-            self._connection.send(JobProgress(self._id, int(done), int(total)))
+            self._connection.send(JobAdvanced(self._id, int(done), int(total)))
 
 
 def main(descriptor: int) -> int:
