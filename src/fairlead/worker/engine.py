@@ -22,7 +22,7 @@ from fairlead.backoff import Attempts, Outage
 from fairlead.errors import FairleadError, TemporarilyUnavailable
 from fairlead.model.blobs import BlobStore
 from fairlead.model.documents import Broken, Claim, Failed, Progress
-from fairlead.model.pipelines import DEFAULT_PIPELINES, READ, Pipeline, Room
+from fairlead.model.pipelines import READ, Pipeline, Room
 from fairlead.policy.retry import RetryRule
 from fairlead.service import WakePipe
 from fairlead.steps.pool import StepPool
@@ -50,11 +50,6 @@ PROGRESS_SECONDS = 1.0
 LONGEST_OUTAGE = 30.0  # seconds after which `run(until_idle=True)` raises the error of an outage
 
 
-def _no_pool(step: str, *, wake: Callable[[], None]) -> StepPool:
-    del wake
-    raise AssertionError(f"this engine runs no functions, such as {step}")
-
-
 class Stop(IntEnum):
     """How far the engine was asked to stop."""
 
@@ -67,8 +62,8 @@ class StepSettings(NamedTuple):
     """The pipelines that an engine serves, and the factory of the pools of their steps."""
 
     pipelines: Sequence[Pipeline]
-    make_pool: Callable[..., StepPool] = _no_pool
-    retry: Callable[[], RetryRule] = RetryRule
+    make_pool: Callable[..., StepPool]
+    retry: Callable[[], RetryRule]
 
 
 class LocalEngine:
@@ -84,10 +79,9 @@ class LocalEngine:
         limits: Callable[[], SandboxLimits],
         lease: Callable[[], float],
         job_dirs: Path,
-        steps: StepSettings | None = None,
+        steps: StepSettings,
         on_tick: Callable[[], None] = lambda: None,
     ) -> None:
-        self._steps = steps or StepSettings(DEFAULT_PIPELINES)
         self._store = store
         self._files = files
         self._texts = texts
@@ -104,12 +98,12 @@ class LocalEngine:
         self._attempts = Attempts(self._outage)
         self._results = ResultWriter(store, files, texts, self._wake_pipe.wake, self._outage)
         self.runner = StepRunner(
-            self._steps.pipelines,
-            partial(self._steps.make_pool, wake=self._wake_pipe.wake),
+            steps.pipelines,
+            partial(steps.make_pool, wake=self._wake_pipe.wake),
             self._results,
             files,
             texts,
-            self._steps.retry,
+            steps.retry,
             job_dirs / next_worker_name(),
         )
         self._open_names: list[str] = []  # queues that were open at the last claim
