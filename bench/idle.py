@@ -26,8 +26,8 @@ from fairlead.cli import main as command_line
 from fairlead.model.documents import Document
 from fairlead.service import running
 from fairlead.simulation.summary import percentile
-from fairlead.worker.engine import EngineService
-from fairlead.worker.sandbox.process import Job
+from fairlead.worker.engine_service import EngineService
+from fairlead.worker.sandbox.process import ReadJob
 from fairlead.worker.slot import WorkerSlot
 
 WARM_UP = 10
@@ -96,7 +96,7 @@ def record_hand_overs(path: Path) -> None:
     send = WorkerSlot.send
     lines = path.open("a", buffering=1)
 
-    def recording_send(slot: WorkerSlot, job: Job) -> object:
+    def recording_send(slot: WorkerSlot, job: ReadJob) -> object:
         result = send(slot, job)
         lines.write(f"{job.sha256} {time.time()}\n")
         return result

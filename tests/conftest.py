@@ -254,7 +254,7 @@ def shares_fork_servers(
         import forkkit  # noqa: PLC0415 (tests without processes need not import the readers)
 
         forkkit.shared().start()
-        monkeypatch.setattr("fairlead.worker.engine.ForkServer", forkkit.LentForkServer)
+        monkeypatch.setattr("fairlead.worker.worker_pool.ForkServer", forkkit.LentForkServer)
 
 
 @pytest.fixture(autouse=True)

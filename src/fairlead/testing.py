@@ -37,24 +37,26 @@ def run_step(
 ) -> Result:
     """Run a step on a path, bytes or JSON, and return its result.
 
-    With `read` the document is read first, by the built-in step in its sandbox; one that cannot be
-    read raises `Refuse`. `text`, `markdown`, `data` and `kind` stand for what earlier steps found.
-    What the step raises is raised here, also `Refuse` and `RetryLater`; a return value that a
-    worker would not take raises `fairlead.errors.InvalidResult`.
+    With `read`, the built-in step reads the document first, in its sandbox; a failure raises
+    `Refuse`. `text`, `markdown`, `data` and `kind` stand for the results of earlier steps. An
+    exception of the step is raised here, also `Refuse` and `RetryLater`. A return value that a
+    worker would refuse raises `fairlead.errors.InvalidResult`.
     """
     with tempfile.TemporaryDirectory(prefix="fairlead-") as place:
         folder = Path(place)
         (folder / "original").write_bytes(_content(source))
         if read:
-            found = _read(folder / "original")
-            text, markdown, kind = text or found.text, markdown or found.markdown, found.kind
-        _write_found(folder, {"text": text, "markdown": markdown})
+            extraction = _read(folder / "original")
+            text, markdown = text or extraction.text, markdown or extraction.markdown
+            kind = extraction.kind
+        _write_texts(folder, {"text": text, "markdown": markdown})
         if data is not None:
             (folder / "data.json").write_bytes(to_json(dict(data)))
         record = StepJob(
             id, customer, name or _name(source), kind, dict(metadata or {}), attempt, folder
         )
-        value = _call(function, Job(record))
+        job = Job(record)
+        value = asyncio.run(function(job)) if is_async(function) else function(job)
         write_result(value, folder / "result", DEFAULT_RESULT_LIMIT)  # checks it as a worker does
         return as_result(value)
 
@@ -65,10 +67,6 @@ def _read(path: Path) -> Extraction:
     if isinstance(outcome, Extraction):
         return outcome
     raise Refuse(outcome.code, outcome.detail)
-
-
-def _call(function: Callable[[Job], Any], job: Job) -> Any:
-    return asyncio.run(function(job)) if is_async(function) else function(job)
 
 
 def _content(source: Source) -> bytes:
@@ -83,7 +81,7 @@ def _name(source: Source) -> str:
     return "document" if isinstance(source, bytes) else "document.json"
 
 
-def _write_found(folder: Path, texts: Mapping[str, str | None]) -> None:
+def _write_texts(folder: Path, texts: Mapping[str, str | None]) -> None:
     for name, text in texts.items():
         if text is not None:
             (folder / name).write_bytes(text.encode())

@@ -95,14 +95,14 @@ def test_a_folder_that_vanishes_while_documents_run_is_waited_for(fairlead: Fair
             engine.stop()
 
     engine = fairlead.services.engine(1, on_tick=tick)
-    checked = engine._check_places
+    checked = engine._check_blobs
 
     def lose_after_check() -> None:
         checked()
         if not aside:
             aside.append(unmount(fairlead))
 
-    engine._check_places = lose_after_check  # type: ignore[method-assign]
+    engine._check_blobs = lose_after_check  # type: ignore[method-assign]
     engine.run()
     current = [fairlead.document(document.id) for document in documents]
     assert {(document.state, document.attempts) for document in current} == {(State.DONE, 1)}

@@ -19,7 +19,7 @@ from fairlead.errors import DamagedData, DiskFull, ReadOnlyData
 from fairlead.model.blobs import HEAD_BYTES, SHORT_BYTES, StoredBlob
 from fairlead.model.documents import Done, Submission
 from fairlead.model.names import new_id
-from fairlead.worker.orphan_sweeper import portions
+from fairlead.worker.orphan_sweeper import sweep_orphans
 
 CONTENT = b"a letter\n" * 300_000  # more than one portion
 
@@ -378,9 +378,9 @@ def test_the_sweep_removes_orphans_and_never_a_documents_file(tmp_path: Path) ->
         claim = store.claim("worker")
         assert claim is not None
         store.finish(claim, Done("text", {}, text, "0" * 64))
-        assert sum(portions(store, files, texts, before=1500)) == 2
+        assert sum(sweep_orphans(store, files, texts, before=1500)) == 2
         assert {path.name for path in left_in(tmp_path)} == {document, young, text}
-        assert sum(portions(store, files, texts, before=1500)) == 0
+        assert sum(sweep_orphans(store, files, texts, before=1500)) == 0
         store.close()
 
 

@@ -17,7 +17,7 @@ from fairlead.cli import main
 from fairlead.model.documents import Broken
 from fairlead.worker.file_reader import FileReader
 from fairlead.worker.sandbox.answer import Extraction
-from fairlead.worker.sandbox.limits import Limits
+from fairlead.worker.sandbox.limits import SandboxLimits
 
 pytestmark = pytest.mark.services
 Run = Callable[..., Result]
@@ -106,7 +106,7 @@ def test_a_child_that_died_is_replaced(offer: Path) -> None:
 
 
 def test_the_time_limit_ends_a_reading(offer: Path) -> None:
-    with FileReader(Limits(seconds=0)) as reader:
+    with FileReader(SandboxLimits(seconds=0)) as reader:
         outcome = reader.read(offer)
     assert isinstance(outcome, Broken)
     assert outcome.code == "time-limit"

@@ -51,7 +51,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_step_of_an_installed_package_is_known_by_its_name(
     installed: Path, tmp_path: Path
 ) -> None:
-    job = make_job(tmp_path, found={"text": "Invoice no. R-7, total: 12.00"})
+    job = make_job(tmp_path, earlier={"text": "Invoice no. R-7, total: 12.00"})
     with RunningPool(installed, "invoice-fields") as running:
         (outcome,) = running.run(job)
         assert running.pool.options is not None

@@ -28,7 +28,7 @@ from fairlead import Fairlead
 from fairlead.model.documents import Document
 from fairlead.model.documents import Event as Happened
 from fairlead.model.states import State
-from fairlead.worker.orphan_sweeper import portions
+from fairlead.worker.orphan_sweeper import sweep_orphans
 
 CUSTOMERS = 20
 SLOWEST = 300.0
@@ -257,7 +257,9 @@ def inversions_by_pipeline(
 def check_nothing_is_left(fairlead: Fairlead, documents: Mapping[str, Document]) -> None:
     assert fairlead.store.problems() == []
     assert fairlead.store.interim_keys() == set()
-    swept = sum(portions(fairlead.store, fairlead.files, fairlead.texts, before=time.time() + 60))
+    swept = sum(
+        sweep_orphans(fairlead.store, fairlead.files, fairlead.texts, before=time.time() + 60)
+    )
     print(f"{swept} orphans of killed engines removed")
     kept = {key for keys in fairlead.texts.older_than(time.time() + 60) for key in keys}
     assert kept == fairlead.store.known_texts(documents)

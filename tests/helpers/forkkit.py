@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any
 
 from fairlead.worker.sandbox.forkserver import ForkedProcess, ForkServer
-from fairlead.worker.sandbox.limits import Limits
+from fairlead.worker.sandbox.limits import SandboxLimits
 from fairlead.worker.sandbox.process import Sandbox
 
 SCRIPTED = """
@@ -76,7 +76,9 @@ class LentForkServer:
 class Scripted(Sandbox):
     """A child whose `extract` does what a test wants; forked, or spawned from this process."""
 
-    def __init__(self, script: str, limits: Limits | None = None, *, spawned: bool = False) -> None:
+    def __init__(
+        self, script: str, limits: SandboxLimits | None = None, *, spawned: bool = False
+    ) -> None:
         super().__init__(limits, forkserver=None if spawned else _shared_scripted())
         self._script = script
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from forkkit import until_exit
 
 from fairlead.worker.sandbox.forkserver import ForkServer
-from fairlead.worker.sandbox.limits import Limits
+from fairlead.worker.sandbox.limits import SandboxLimits
 from fairlead.worker.sandbox.process import Sandbox
 
 HERE = Path(__file__).parent
@@ -64,7 +64,7 @@ class HostileSandbox(Sandbox):
     """
 
     def __init__(
-        self, limits: Limits | None = None, *, unlocked: bool = False, spawned: bool = False
+        self, limits: SandboxLimits | None = None, *, unlocked: bool = False, spawned: bool = False
     ) -> None:
         super().__init__(limits, forkserver=None if spawned else _shared(unlocked=unlocked))
         self._unlocked = unlocked

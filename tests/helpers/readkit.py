@@ -16,7 +16,7 @@ from forkkit import shared
 from reportlab.pdfgen.canvas import Canvas
 
 from fairlead.read import CannotRead, Extracted, ReadLimits, extract
-from fairlead.worker.sandbox.process import Job, JobAnswer, Sandbox
+from fairlead.worker.sandbox.process import JobAnswer, ReadJob, Sandbox
 
 PATIENCE = 60.0
 
@@ -39,15 +39,15 @@ class Reading:
         return self.sandbox
 
     def answer(self) -> JobAnswer:
-        (found,) = self.answers(1)
-        return found
+        (answer,) = self.answers(1)
+        return answer
 
     def answers(self, number: int) -> list[JobAnswer]:
-        found: list[JobAnswer] = []
-        while len(found) < number:
+        answers: list[JobAnswer] = []
+        while len(answers) < number:
             assert self._selector.select(PATIENCE), "the child did not answer"
-            found += self.sandbox.receive()
-        return found
+            answers += self.sandbox.receive()
+        return answers
 
     def close(self) -> None:
         self._selector.close()
@@ -73,16 +73,16 @@ def start() -> Iterator[Callable[..., Reading]]:
 
 
 @pytest.fixture(params=["file", "short"])
-def job(tmp_path: Path, request: pytest.FixtureRequest) -> Callable[[bytes], Job]:
+def job(tmp_path: Path, request: pytest.FixtureRequest) -> Callable[[bytes], ReadJob]:
     """A document as a job: on disk, or short and at hand."""
 
-    def make(data: bytes) -> Job:
+    def make(data: bytes) -> ReadJob:
         sha256 = hashlib.sha256(data).hexdigest()
         if request.param == "short":
-            return Job(data, sha256)
+            return ReadJob(data, sha256)
         path = tmp_path / sha256
         path.write_bytes(data)
-        return Job(path, sha256)
+        return ReadJob(path, sha256)
 
     return make
 
@@ -95,13 +95,13 @@ def read(tmp_path: Path) -> Read:
         path = tmp_path / "document"
         path.write_bytes(data)
         wanted = ReadLimits(**{"characters": 100_000, **limits})
-        found = extract(path, limits=wanted, password=password)
-        for text in (found.text, found.markdown or ""):
+        extracted = extract(path, limits=wanted, password=password)
+        for text in (extracted.text, extracted.markdown or ""):
             assert "\x00" not in text
             text.encode("utf-8")
             assert len(text) <= wanted.characters
-        json.dumps(found.facts, allow_nan=False)
-        return found
+        json.dumps(extracted.facts, allow_nan=False)
+        return extracted
 
     return run
 

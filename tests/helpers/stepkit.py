@@ -28,13 +28,13 @@ def make_job(
     id_: str = "d1",
     content: bytes = b"original",
     *,
-    found: Mapping[str, str] | None = None,
+    earlier: Mapping[str, str] | None = None,
     metadata: dict[str, Any] | None = None,
 ) -> StepJob:
     place = folder / f"job-{id_}"
     place.mkdir()
     (place / "original").write_bytes(content)
-    for name, text in (found or {}).items():
+    for name, text in (earlier or {}).items():
         (place / name).write_text(text)
     return StepJob(id_, "acme", "invoice.pdf", "pdf", metadata or {}, 1, place)
 

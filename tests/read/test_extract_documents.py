@@ -170,7 +170,7 @@ class TestHtml:
         page = f"<html><head>{declaration}</head><body>{word}</body></html>"
         assert read(page.encode(encoding)).text == word
 
-    def test_a_lack_of_text_and_a_lack_of_depth_are_told(self, read: Read) -> None:
+    def test_missing_text_and_deep_nesting_are_warnings(self, read: Read) -> None:
         assert read(b"<html><script>1</script></html>").facts["warnings"] == [NO_TEXT]
         deep = read(b"<html>start" + b"<div>" * 100_000 + b"lost")
         assert deep.text == "start"
@@ -269,7 +269,7 @@ class TestText:
         assert (extracted.kind, extracted.text) == ("text", text)
         assert extracted.facts["encoding"] == encoding
 
-    def test_a_guess_is_told(self, read: Read) -> None:
+    def test_a_guessed_encoding_is_a_warning(self, read: Read) -> None:
         text = "Zażółć gęślą jaźń, proszę bardzo, to jest zwykły polski tekst o niczym. " * 5
         extracted = read(text.encode("cp1250"))
         assert extracted.text == text.strip()

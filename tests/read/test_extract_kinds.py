@@ -92,7 +92,7 @@ def test_what_cannot_be_read_is_named(refuse: Refuse, code: str, words: str, dat
     assert words in error.detail
 
 
-def test_old_office_documents_are_told_apart_by_their_streams(refuse: Refuse) -> None:
+def test_old_office_documents_are_recognised_by_their_streams(refuse: Refuse) -> None:
     assert refuse(compound({"EncryptedPackage": b"x", "EncryptionInfo": b"y"})).code == "encrypted"
     assert "old Office" in refuse(compound({"Contents": b"x"})).detail
     assert refuse(compound({"WordDocument": b"x"})).kind == "doc"

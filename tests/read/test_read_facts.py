@@ -116,7 +116,7 @@ def test_any_failure_of_a_library_means_damaged(
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, MemoryError])
-def test_what_is_no_failure_of_the_document_goes_on(
+def test_an_error_that_is_not_the_documents_is_raised(
     read: Read, monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
 ) -> None:
     def fail(*_: object) -> Extracted:

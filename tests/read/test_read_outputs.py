@@ -152,20 +152,20 @@ def test_without_outputs_nothing_is_made(make: Make, pdf: Callable[..., bytes]) 
 
 @pytest.mark.parametrize("data", [b"plain words", b"a,b\n1,2\n", b"<html><p>words</p></html>"])
 def test_kinds_without_pages_have_no_outputs(make: Make, data: bytes) -> None:
-    found = make(data)
-    assert (found.files, found.warnings) == ({}, [])
+    outputs = make(data)
+    assert (outputs.files, outputs.warnings) == ({}, [])
 
 
 # --- pictures of pages ---
 
 
 def test_each_page_of_a_pdf_becomes_a_picture(make: Make, pdf: Callable[..., bytes]) -> None:
-    found = make(pdf("first", "second"), (PAGES,))
-    assert list(found.files) == ["page-001.png", "page-002.png"]
-    assert found.picture.size == (1_241, 1_754)  # A4 with 150 dpi
-    assert found.picture.mode == "L"  # it has no colours
-    assert found.picture.getextrema() == (0, 255)
-    assert found.warnings == []
+    outputs = make(pdf("first", "second"), (PAGES,))
+    assert list(outputs.files) == ["page-001.png", "page-002.png"]
+    assert outputs.picture.size == (1_241, 1_754)  # A4 with 150 dpi
+    assert outputs.picture.mode == "L"  # it has no colours
+    assert outputs.picture.getextrema() == (0, 255)
+    assert outputs.warnings == []
 
 
 def test_a_picture_shows_the_fields_of_a_form_and_colours(make: Make) -> None:
@@ -213,9 +213,9 @@ def test_a_huge_page_is_made_a_small_picture(make: Make) -> None:
     picture = make(buffer.getvalue(), (PAGES,)).picture
     assert picture.width * picture.height <= 1.01 * outputs_module.MAX_PICTURE_PIXELS
     beyond = buffer.getvalue().replace(b"14400 14400", b"9999999 9999999")
-    found = make(beyond, (PAGES,))
-    assert found.files == {}
-    assert "page 1 could not be made a picture" in found.warnings
+    outputs = make(beyond, (PAGES,))
+    assert outputs.files == {}
+    assert "page 1 could not be made a picture" in outputs.warnings
 
 
 @pytest.mark.parametrize(
@@ -229,11 +229,11 @@ def test_a_huge_page_is_made_a_small_picture(make: Make) -> None:
 def test_a_limit_on_pictures_gives_a_warning(
     make: Make, pdf: Callable[..., bytes], limits: dict[str, Any], expected: str
 ) -> None:
-    found = make(pdf("a", "b", "c"), (PAGES,), **limits)
-    assert len(found.files) == limits.get("page_pictures", 0)
-    assert len(found.warnings) == 1
-    assert found.warnings[0].startswith(expected)
-    assert found.text == "a\n\fb\n\fc"
+    outputs = make(pdf("a", "b", "c"), (PAGES,), **limits)
+    assert len(outputs.files) == limits.get("page_pictures", 0)
+    assert len(outputs.warnings) == 1
+    assert outputs.warnings[0].startswith(expected)
+    assert outputs.text == "a\n\fb\n\fc"
 
 
 def test_grey_colours_make_a_grey_picture() -> None:
@@ -254,13 +254,13 @@ def test_a_pdf_with_text_stays_as_it_is(make: Make, pdf: Callable[..., bytes]) -
 @pytest.mark.usefixtures("languages")
 @pytest.mark.parametrize(("rotate", "margin"), [(0, 0), (90, 10), (180, 10), (270, 0)])
 def test_only_scanned_pages_of_a_pdf_get_text(make: Make, rotate: int, margin: float) -> None:
-    found = make(scanned(letter(), rotate, margin), (SEARCHABLE_PDF,))
-    assert ENGLISH in found.text
-    with found.pdf as searchable:
+    outputs = make(scanned(letter(), rotate, margin), (SEARCHABLE_PDF,))
+    assert ENGLISH in outputs.text
+    with outputs.pdf as searchable:
         assert words(searchable[0]) == "a page with quite enough text of its own"
         assert sorted(words(searchable[1]).split()) == sorted(ENGLISH.split())
         assert share_of_letters_under_text(searchable[1]) > 0.97
-    assert found.warnings == []
+    assert outputs.warnings == []
 
 
 @pytest.mark.usefixtures("languages")
@@ -277,8 +277,8 @@ def test_a_page_with_new_text_looks_as_before(make: Make) -> None:
     ("kind", "degrees"), [("JPEG", 0), ("PNG", 0), ("PNG", 90), ("PNG", 180), ("PNG", 270)]
 )
 def test_the_text_of_a_picture_lies_over_its_letters(make: Make, kind: str, degrees: int) -> None:
-    found = make(saved(letter().rotate(degrees, expand=True), kind), (SEARCHABLE_PDF,))
-    with found.pdf as searchable:
+    outputs = make(saved(letter().rotate(degrees, expand=True), kind), (SEARCHABLE_PDF,))
+    with outputs.pdf as searchable:
         assert sorted(words(searchable[0]).split()) == sorted(ENGLISH.split())
         assert share_of_letters_under_text(searchable[0]) > 0.97
 
@@ -301,9 +301,9 @@ def test_a_photo_is_kept_as_it_was_taken_and_shown_upright(make: Make, orientati
     exif = Image.Exif()
     exif[0x0112] = orientation
     data = saved(image, "JPEG", exif=exif)
-    found = make(data, (SEARCHABLE_PDF,))
-    assert (data in found.files["searchable.pdf"]) == (orientation != 5)
-    with found.pdf as searchable:
+    outputs = make(data, (SEARCHABLE_PDF,))
+    assert (data in outputs.files["searchable.pdf"]) == (orientation != 5)
+    with outputs.pdf as searchable:
         page = searchable[0]
         assert page.get_width() > page.get_height()
         assert words(page) == ENGLISH.replace("\n", " ")
@@ -316,8 +316,8 @@ def test_every_mode_of_a_picture_is_drawn(make: Make, mode: str) -> None:
     image.paste(0, (0, 0, 150, 200))
     image = image.convert(mode).point(lambda value: value * 257) if mode == "I" else image
     data = saved(image.convert(mode), {"CMYK": "JPEG", "I": "TIFF"}.get(mode, "PNG"))
-    found = make(data, (SEARCHABLE_PDF,), languages=())
-    with found.pdf as searchable:
+    outputs = make(data, (SEARCHABLE_PDF,), languages=())
+    with outputs.pdf as searchable:
         shown = searchable[0].render(grayscale=True).to_pil().convert("L")
     assert shown.crop((20, 20, 40, 40)).getextrema()[1] < 10
     assert shown.crop((shown.width - 40, 20, shown.width - 20, 40)).getextrema()[0] > 245
@@ -327,15 +327,15 @@ def test_every_mode_of_a_picture_is_drawn(make: Make, mode: str) -> None:
 def test_pages_of_a_scanned_tiff_keep_the_size_of_their_paper(make: Make) -> None:
     page = letter(2_480, 3_508).convert("1")
     tiff = saved(page, "TIFF", save_all=True, append_images=[page], dpi=(300, 300))
-    found = make(tiff, (SEARCHABLE_PDF,))
-    with found.pdf as searchable:
+    outputs = make(tiff, (SEARCHABLE_PDF,))
+    with outputs.pdf as searchable:
         assert len(searchable) == 2
         for number in range(2):
             width, height = searchable[number].get_size()
             assert math.isclose(width, 595.2, abs_tol=0.1)
             assert math.isclose(height, 841.92, abs_tol=0.1)
             assert words(searchable[number]) == ENGLISH.replace("\n", " ")
-    assert len(found.files["searchable.pdf"]) < 40_000
+    assert len(outputs.files["searchable.pdf"]) < 40_000
 
 
 @pytest.mark.usefixtures("languages")
@@ -360,17 +360,17 @@ def test_a_searchable_pdf_beyond_a_limit_gives_a_warning(
     make: Make, pdf: Callable[..., bytes], kind: str, limits: dict[str, Any]
 ) -> None:
     data = pdf("a page with words") if kind == "PDF" else saved(letter(), kind)
-    found = make(data, (SEARCHABLE_PDF,), languages=(), **limits)
-    assert found.files == {}
-    assert any("searchable.pdf was left out" in warning for warning in found.warnings)
+    outputs = make(data, (SEARCHABLE_PDF,), languages=(), **limits)
+    assert outputs.files == {}
+    assert any("searchable.pdf was left out" in warning for warning in outputs.warnings)
 
 
 @pytest.mark.usefixtures("languages")
 def test_a_searchable_copy_beyond_a_limit_gives_a_warning(make: Make) -> None:
     data = scanned(letter())
-    found = make(data, (SEARCHABLE_PDF,), output_bytes=len(data) // 2)
-    assert found.files == {}
-    assert found.warnings == ["searchable.pdf was left out: it is too large"]
+    outputs = make(data, (SEARCHABLE_PDF,), output_bytes=len(data) // 2)
+    assert outputs.files == {}
+    assert outputs.warnings == ["searchable.pdf was left out: it is too large"]
 
 
 def test_ten_thousand_pages_end_within_the_limits(make: Make, pdf: Callable[..., bytes]) -> None:
@@ -382,10 +382,10 @@ def test_ten_thousand_pages_end_within_the_limits(make: Make, pdf: Callable[...,
         b"trailer <</Root 1 0 R>>\n"
     )
     began = time.process_time()
-    found = make(data, page_pictures=20, pages=100)
+    outputs = make(data, page_pictures=20, pages=100)
     assert time.process_time() - began < 60
-    assert len(found.files) == 21
-    assert "only 20 of 10000 pages have a picture: the limit is 20" in found.warnings
+    assert len(outputs.files) == 21
+    assert "only 20 of 10000 pages have a picture: the limit is 20" in outputs.warnings
 
 
 def test_the_font_has_the_tables_that_a_pdf_needs() -> None:
@@ -397,7 +397,7 @@ def test_the_font_has_the_tables_that_a_pdf_needs() -> None:
 @pytest.mark.usefixtures("languages")
 @pytest.mark.parametrize("name", ["ocr_test.pdf", "testOCR.png"])
 def test_real_scans_become_searchable(make: Make, name: str) -> None:
-    found = make((CORPUS / name).read_bytes())
-    assert found.text.split()
-    with found.pdf as searchable:
-        assert sorted(words(searchable[0]).split()) == sorted(found.text.split())
+    outputs = make((CORPUS / name).read_bytes())
+    assert outputs.text.split()
+    with outputs.pdf as searchable:
+        assert sorted(words(searchable[0]).split()) == sorted(outputs.text.split())

@@ -99,12 +99,12 @@ def test_pages_beyond_the_limit_are_cut(read: Read, pdf: Callable[..., bytes]) -
     assert extracted.facts["warnings"] == ["only the first 2 of 3 pages were read"]
 
 
-def test_progress_is_told_after_each_page(tmp_path: Path, pdf: Callable[..., bytes]) -> None:
-    told: list[tuple[int, int]] = []
+def test_progress_is_reported_after_each_page(tmp_path: Path, pdf: Callable[..., bytes]) -> None:
+    progress: list[tuple[int, int]] = []
     path = tmp_path / "x"
     path.write_bytes(pdf("one", "two"))
-    extract(path, on_progress=lambda done, pages: told.append((done, pages)))
-    assert told == [(1, 2), (2, 2)]
+    extract(path, on_progress=lambda done, pages: progress.append((done, pages)))
+    assert progress == [(1, 2), (2, 2)]
 
 
 def forms(levels: int, width: int) -> bytes:

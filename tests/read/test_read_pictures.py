@@ -173,8 +173,8 @@ def test_a_scanned_table_with_ruling_lines_keeps_its_cells(read: Read, skew: flo
 
 
 def test_ruling_lines_are_taken_off_a_picture_and_letters_and_areas_stay() -> None:
-    found = ruled_picture(ruled(0.4))
-    assert len(found.rulings) == 10
+    ruled_page = ruled_picture(ruled(0.4))
+    assert len(ruled_page.rulings) == 10
     clean = ruled(0.0)
     area = Image.new("L", (400, 60), 0)
     clean.paste(area, (700, 900))
@@ -226,7 +226,7 @@ def test_a_picture_under_text_is_not_read_again(read: Read) -> None:
     assert read(buffer.getvalue()).text == ENGLISH
 
 
-def test_nothing_on_it_is_told(read: Read) -> None:
+def test_an_empty_picture_is_a_warning(read: Read) -> None:
     assert NO_TEXT in str(read(saved(Image.new("RGB", (300, 300), "white"))).facts["warnings"])
 
 

@@ -19,9 +19,9 @@ from fairlead.steps.outcomes import (
     Invalid,
     Later,
     Raised,
-    Refused,
     Returned,
     StepOptions,
+    StepRefused,
     TimedOut,
 )
 from fairlead.steps.process import StepProcess
@@ -175,8 +175,8 @@ def modules(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_what_a_step_returns_is_below_the_folder_of_its_job(modules: Path, tmp_path: Path) -> None:
-    found = {"text": "text", "data.json": '{"net": 4}'}
-    job = make_job(tmp_path, content=b"[1]", found=found, metadata={"order": 471})
+    earlier = {"text": "text", "data.json": '{"net": 4}'}
+    job = make_job(tmp_path, content=b"[1]", earlier=earlier, metadata={"order": 471})
     with RunningPool(modules, "mysteps:everything") as running:
         (outcome,) = running.run(job)
     assert isinstance(outcome, Returned)
@@ -218,7 +218,7 @@ def test_a_return_value_is_a_result(by_name: RunningPool, tmp_path: Path) -> Non
 
 def test_refusals_and_delays_are_outcomes(by_name: RunningPool, tmp_path: Path) -> None:
     assert by_name.run(make_job(tmp_path, "refuse", b"refuse")) == [
-        Refused("no-total", "No total was found.")
+        StepRefused("no-total", "No total was found.")
     ]
     assert by_name.run(make_job(tmp_path, "later", b"later")) == [Later(60.0)]
 
@@ -233,7 +233,7 @@ def test_refusals_and_delays_are_outcomes(by_name: RunningPool, tmp_path: Path) 
         ("memory_error", "MemoryError"),
         ("surrogate", "ValueError: ?"),
         ("group", "ExceptionGroup: several (2 sub-exceptions)"),
-        ("unprintable", "Unprintable: (its text cannot be had)"),
+        ("unprintable", "Unprintable: (its text raises an error)"),
     ],
 )
 def test_every_exception_is_an_outcome(
@@ -448,31 +448,6 @@ def process_of(running: RunningPool) -> StepProcess:
     process = running.pool._process
     assert process is not None
     return process
-
-
-def test_draining_starts_nothing_and_ends_what_runs(modules: Path, tmp_path: Path) -> None:
-    with RunningPool(modules, "mysteps:until_cancelled") as running:
-        job = make_job(tmp_path)
-        running.start(job)
-        running.pool.drain()
-        assert running.pool.free() == 0
-        assert running.pool.jobs == ["d1"]
-        running.pool.cancel_job("d1")
-        running.outcomes(job)
-        assert running.pool.free() == 0
-        assert running.pool.jobs == []
-
-
-def test_reloading_imports_the_module_anew(tmp_path: Path) -> None:
-    write_module(tmp_path, "def version(job): return {'version': 1}")
-    with RunningPool(tmp_path, "mysteps:version") as running:
-        running.run(make_job(tmp_path, "d1"))
-        write_module(tmp_path, "def version(job): return {'version': 'two'}")
-        running.pool.reload()
-        (outcome,) = running.run(make_job(tmp_path, "d2"))
-    assert isinstance(outcome, Returned)
-    assert outcome.data is not None
-    assert json.loads(outcome.data.path.read_text()) == {"version": "two"}
 
 
 def test_changed_source_files_are_imported_anew(

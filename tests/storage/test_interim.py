@@ -6,14 +6,14 @@ from storekit import DONE, LEASE, Clock, RulesInForce, must_claim, submit
 
 from fairlead.model.documents import Broken, Delayed, Document, Failed, ResultFile, Saved
 from fairlead.model.pipelines import DEFAULT_PIPELINES, Pipeline
-from fairlead.model.results import Content, FoundPart, Interim, decode_interim
+from fairlead.model.results import Content, Interim, InterimPart, decode_interim
 from fairlead.model.states import State
 from fairlead.policy.retry import RetryRule
 from fairlead.storage import Store
 
 DATA = Content(2, "d" * 64, content=b"{}")
 LONG = Content(100_000, "f" * 64, "stamped.pdf", "application/pdf", key="long-file")
-PART = FoundPart("part0000000000000000000000", "page.pdf", 100_000, "a" * 64, "pdf")
+PART = InterimPart("part0000000000000000000000", "page.pdf", 100_000, "a" * 64, "pdf")
 FOUND = Interim(
     ("read", "invoices:fields"), 1, data=DATA, files=(LONG,), parts=(PART,), facts={"pages": 2}
 )

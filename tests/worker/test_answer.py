@@ -16,13 +16,13 @@ from fairlead.read import ReadLimits
 from fairlead.worker.sandbox.answer import (
     FINAL,
     REQUEUED,
+    ExtractedFile,
     Extraction,
-    FoundPart,
     failure,
     parse_answer,
     plain,
 )
-from fairlead.worker.sandbox.limits import Limits
+from fairlead.worker.sandbox.limits import SandboxLimits
 from fairlead.worker.sandbox.protocol import BadFrame, FrameReader, Tag, pack, pack_part
 from fairlead.worker.sandbox.spool import SpooledBytes
 
@@ -53,16 +53,16 @@ def test_a_proper_answer() -> None:
 
 
 def test_markdown_is_kept_where_it_differs() -> None:
-    for markdown, kept in ((None, None), ("words", None), ("# words", "# words")):
+    for markdown, expected in ((None, None), ("words", None), ("# words", "# words")):
         outcome = parse_answer(good(markdown=markdown))
         assert isinstance(outcome, Extraction)
-        assert outcome.markdown == kept
+        assert outcome.markdown == expected
 
 
 def test_parts_come_with_the_answer() -> None:
     outcome = parse_answer(good(), [("a ä.pdf".encode(), b"%PDF"), (b"a", b"")])
     assert isinstance(outcome, Extraction)
-    assert outcome.parts == (FoundPart("a ä.pdf", b"%PDF"), FoundPart("a", b""))
+    assert outcome.parts == (ExtractedFile("a ä.pdf", b"%PDF"), ExtractedFile("a", b""))
     assert isinstance(parse_answer(error(), [(b"/", b"")]), Failed)
 
 
@@ -83,7 +83,7 @@ def test_files_come_with_the_answer() -> None:
     files = [(b"page-001.png", b"x"), (b"page-12345.png", b""), (b"searchable.pdf", b"%PDF")]
     outcome = parse_answer(good(), files=files)
     assert isinstance(outcome, Extraction)
-    assert outcome.files == tuple(FoundPart(name.decode(), content) for name, content in files)
+    assert outcome.files == tuple(ExtractedFile(name.decode(), content) for name, content in files)
 
 
 @pytest.mark.parametrize(
@@ -225,7 +225,7 @@ def test_escaped_quotes_do_not_hide_structure() -> None:
 )
 def test_more_files_than_allowed_end_the_child(limits: ReadLimits, sizes: list[int]) -> None:
     """All pictures have a limit, and the PDF has the same."""
-    frames = FrameReader(Limits(read=limits))
+    frames = FrameReader(SandboxLimits(read=limits))
     for size in sizes:
         push(frames, pack_part("page-001.png", bytes(size), Tag.FILE))
     with pytest.raises(BadFrame, match="files"):
@@ -244,19 +244,19 @@ def push(frames: FrameReader, stream: bytes) -> None:
 
 
 def test_parts_and_files_are_kept_apart(tmp_path: Path) -> None:
-    frames = FrameReader(Limits(), tmp_path)
+    frames = FrameReader(SandboxLimits(), tmp_path)
     push(frames, pack_part("page-001.png", b"picture", Tag.FILE) + pack_part("a", b"part"))
-    assert frames.take_parts() == ((b"a", b"part"),)
-    assert frames.take_files() == ((b"page-001.png", b"picture"),)
+    assert frames.parts.take() == ((b"a", b"part"),)
+    assert frames.files.take() == ((b"page-001.png", b"picture"),)
     frames.expect_answer()
-    assert frames.take_files() == ()
+    assert frames.files.take() == ()
 
 
 def test_a_long_part_waits_on_disk(tmp_path: Path) -> None:
     """Safety finding 5: parts of an archive were in memory until they were saved."""
     reader, writer = os.pipe()
     os.set_blocking(reader, False)
-    frames = FrameReader(Limits(), tmp_path)
+    frames = FrameReader(SandboxLimits(), tmp_path)
     long, short = bytes(range(256)) * 1_000, b"short"
     stream = b"".join(pack_part(*part) for part in (("a", long), ("b", short), ("c", long[1:])))
     stream += pack({"done": True})
@@ -267,7 +267,7 @@ def test_a_long_part_waits_on_disk(tmp_path: Path) -> None:
     os.close(reader)
     os.close(writer)
     assert answer == b'{"done": true}'
-    first, second, third = frames.take_parts()
+    first, second, third = frames.parts.take()
     assert second == (b"b", short)
     for (name, content), expected in ((first, (b"a", long)), (third, (b"c", long[1:]))):
         assert isinstance(content, SpooledBytes)

@@ -46,8 +46,8 @@ def broker(one_broker: Server) -> Iterator[Server]:
 @contextmanager
 def machines(folder: Path, broker: Server) -> Iterator[Fleet]:
     postgreskit.server()
-    with fleet(folder, postgreskit.url_for(folder), broker.url) as made:
-        yield made
+    with fleet(folder, postgreskit.url_for(folder), broker.url) as workers:
+        yield workers
 
 
 def test_documents_of_all_machines_are_processed_in_order(tmp_path: Path, broker: Server) -> None:
@@ -214,7 +214,8 @@ def test_steps_run_on_celery_as_they_do_on_the_local_engine(
             order = fairlead.submit("bolt", {"order": 7}, pipeline="orders")
             worker = fleet.add_worker("one", 2)
             wait(fairlead, *documents, order)
-            good, refused, later, once, hangs = (fairlead.document(each.id) for each in documents)
+            ended = [fairlead.document(document.id) for document in documents]
+            good, refused, later, once, hangs = ended
             for document, calls in ((good, 1), (later, 3), (once, 2)):
                 assert document.state is State.DONE
                 result = fairlead.result(document.id)
@@ -265,18 +266,18 @@ def test_a_worker_without_a_broker_says_what_is_missing(tmp_path: Path) -> None:
 
 
 class Recorder:
-    """A broker that notes how many messages it was asked for, and may be out of reach."""
+    """A broker that records the requested numbers of messages, and may be unreachable."""
 
     def __init__(self) -> None:
-        self.asked: list[int] = []
+        self.requests: list[int] = []
         self.is_reachable = True
-        self.was_asked = Event()
+        self.was_called = Event()
 
     def fill_up_to(self, number: int) -> int:
-        self.was_asked.set()
+        self.was_called.set()
         if not self.is_reachable:
             raise BrokerUnreachable("no broker; start it")
-        self.asked.append(number)
+        self.requests.append(number)
         return number
 
     def messages(self) -> int:
@@ -285,9 +286,9 @@ class Recorder:
     def close(self) -> None:
         pass
 
-    def hear(self) -> None:
-        self.was_asked.clear()
-        assert self.was_asked.wait(60)
+    def wait_for_call(self) -> None:
+        self.was_called.clear()
+        assert self.was_called.wait(60)
 
 
 def started(fairlead: Fairlead, broker: Recorder) -> WakeupPublisher:
@@ -300,15 +301,15 @@ def test_one_publisher_at_a_time_and_another_when_it_is_gone(tmp_path: Path) -> 
     with Fairlead(tmp_path) as first, Fairlead(tmp_path) as second:
         brokers = [Recorder(), Recorder()]
         publishers = [started(first, brokers[0])]
-        brokers[0].hear()
+        brokers[0].wait_for_call()
         publishers.append(started(second, brokers[1]))
         first.submit_many("acme", [(b"x", "x.txt")] * 3)
-        while 3 not in brokers[0].asked:
-            brokers[0].hear()
-        assert brokers[1].asked == []
+        while 3 not in brokers[0].requests:
+            brokers[0].wait_for_call()
+        assert brokers[1].requests == []
         publishers[0].stop()
-        brokers[1].hear()
-        assert brokers[1].asked[-1] == 3
+        brokers[1].wait_for_call()
+        assert brokers[1].requests[-1] == 3
         publishers[1].stop()
 
 
@@ -318,12 +319,12 @@ def test_a_broker_that_comes_back_gets_messages_again(tmp_path: Path) -> None:
         broker.is_reachable = False
         fairlead.submit("acme", b"x", name="x.txt")
         publisher = started(fairlead, broker)
-        broker.hear()
-        assert broker.asked == []
+        broker.wait_for_call()
+        assert broker.requests == []
         broker.is_reachable = True
-        while not broker.asked:
-            broker.hear()
-        assert broker.asked[0] == 1
+        while not broker.requests:
+            broker.wait_for_call()
+        assert broker.requests[0] == 1
         publisher.stop()
 
 
@@ -345,7 +346,7 @@ def test_a_publisher_that_cannot_start_yet_is_retried(
         Services, "wakeup_publisher", lambda self: WakeupPublisher(self._store, broker)
     )
     program.on_process_start()
-    broker.hear()
+    broker.wait_for_call()
     program.on_shutdown()
     open_it().close()
     assert len(tries) == 2
@@ -369,9 +370,9 @@ def test_a_wakeup_for_the_document_of_a_worker_that_died_here(tmp_path: Path) ->
         assert fairlead.document(document.id).state is State.PROCESSING
         broker = Recorder()
         publisher = started(fairlead, broker)
-        broker.hear()
+        broker.wait_for_call()
         publisher.stop()
-        assert broker.asked[0] == 1
+        assert broker.requests[0] == 1
 
 
 def test_documents_that_may_not_run_wake_nobody(tmp_path: Path) -> None:

@@ -14,10 +14,10 @@ from fairlead.worker.sandbox import child_pool
 from fairlead.worker.sandbox.child_pool import ChildPool
 from fairlead.worker.sandbox.forkserver import ForkServer
 from fairlead.worker.sandbox.job_dir import JobDir
-from fairlead.worker.sandbox.limits import Limits
-from fairlead.worker.sandbox.process import Job, JobAnswer, Sandbox
+from fairlead.worker.sandbox.limits import SandboxLimits
+from fairlead.worker.sandbox.process import JobAnswer, ReadJob, Sandbox
 
-LIMITS = Limits()
+LIMITS = SandboxLimits()
 
 
 @pytest.fixture(scope="module")
@@ -43,13 +43,13 @@ def ready(sandbox: Sandbox) -> Sandbox:
 
 
 def read(sandbox: Sandbox, content: bytes) -> list[JobAnswer]:
-    sandbox.send(Job(content, sha256(content).hexdigest()))
+    sandbox.send(ReadJob(content, sha256(content).hexdigest()))
     while not (answers := sandbox.receive()):
         select.select([sandbox], [], [])
     return answers
 
 
-def kept(pool: ChildPool, customer: str) -> Sandbox:
+def add_idle(pool: ChildPool, customer: str) -> Sandbox:
     """A child that has read a document of this customer, without work."""
     sandbox = ready(pool.take(LIMITS, customer))
     read(sandbox, b"letter")
@@ -69,7 +69,7 @@ def is_gone(sandbox: Sandbox) -> bool:
 
 def test_a_customer_gets_its_own_child_again(pool: ChildPool) -> None:
     """Safety finding 4."""
-    acme, globex = kept(pool, "acme"), kept(pool, "globex")
+    acme, globex = add_idle(pool, "acme"), add_idle(pool, "globex")
     assert acme is not globex
     again = pool.take(LIMITS, "acme")
     assert again is acme
@@ -80,7 +80,7 @@ def test_a_customer_gets_its_own_child_again(pool: ChildPool) -> None:
 @pytest.mark.parametrize("customer", ["globex", None])
 def test_others_and_suspects_get_a_new_child(pool: ChildPool, customer: str | None) -> None:
     """Safety finding 4."""
-    acme = kept(pool, "acme")
+    acme = add_idle(pool, "acme")
     other = pool.take(LIMITS, customer)
     assert other is not acme
     assert other.jobs_sent == 0
@@ -89,7 +89,7 @@ def test_others_and_suspects_get_a_new_child(pool: ChildPool, customer: str | No
 
 def test_a_child_without_work_is_stopped(pool: ChildPool) -> None:
     """Safety finding 4: one that was taken over cannot go on computing."""
-    sandbox = kept(pool, "acme")
+    sandbox = add_idle(pool, "acme")
     while state(sandbox) != "T":  # the signal is on its way
         pass
     pool.end(pool.take(LIMITS, "acme"))
@@ -99,9 +99,9 @@ def test_the_child_that_waited_longest_makes_room(
     pool: ChildPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(child_pool, "MOST_IDLE", 2)
-    acme, globex = kept(pool, "acme"), kept(pool, "globex")
+    acme, globex = add_idle(pool, "acme"), add_idle(pool, "globex")
     pool.keep(pool.take(LIMITS, "acme"), "acme")
-    initech = kept(pool, "initech")
+    initech = add_idle(pool, "initech")
     assert [is_gone(child) for child in (acme, globex, initech)] == [False, True, False]
 
 
@@ -109,12 +109,12 @@ def test_a_child_that_holds_much_memory_is_not_kept(
     pool: ChildPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(child_pool, "MOST_IDLE_BYTES", 1_000_000)
-    assert is_gone(kept(pool, "acme"))
+    assert is_gone(add_idle(pool, "acme"))
 
 
 def test_new_limits_need_new_children(pool: ChildPool) -> None:
-    acme = kept(pool, "acme")
-    new = pool.take(Limits(seconds=7.0), "acme")
+    acme = add_idle(pool, "acme")
+    new = pool.take(SandboxLimits(seconds=7.0), "acme")
     assert is_gone(acme)
     assert new.limits.seconds == 7.0
     pool.end(new)
@@ -124,7 +124,7 @@ def test_children_without_work_make_room_on_a_full_disk(
     pool: ChildPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A folder of theirs is there already; a new one would need room."""
-    acme = kept(pool, "acme")
+    acme = add_idle(pool, "acme")
     make = JobDir.__init__
 
     def fail_where_new(job_dir: JobDir, folder: Path) -> None:

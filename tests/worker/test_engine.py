@@ -24,10 +24,11 @@ from fairlead.model.pipelines import Room
 from fairlead.model.states import State
 from fairlead.worker import engine as local
 from fairlead.worker.engine import LocalEngine, Stop
-from fairlead.worker.result_writer import SHORT_TEXTS, FinishedJob, ResultWriter
+from fairlead.worker.result_saver import SHORT_TEXTS, FinishedJob
+from fairlead.worker.result_writer import ResultWriter
 from fairlead.worker.sandbox.answer import Extraction
 from fairlead.worker.sandbox.forkserver import ForkServer
-from fairlead.worker.sandbox.process import Job, Sandbox
+from fairlead.worker.sandbox.process import ReadJob, Sandbox
 from fairlead.worker.slot import WorkerSlot
 
 LONG = b"x" * (SHORT_TEXTS + 1)
@@ -45,7 +46,7 @@ def returned(value: list[str]) -> list[str]:
 
 
 def busy_slots(engine: LocalEngine) -> list[WorkerSlot]:
-    return [slot for slot in engine.slots if slot.claim is not None]
+    return [slot for slot in engine.workers.slots if slot.claim is not None]
 
 
 def test_the_number_of_workers_follows_the_settings(tmp_path: Path) -> None:
@@ -70,27 +71,27 @@ def test_the_number_of_workers_follows_the_settings(tmp_path: Path) -> None:
         assert {fairlead.document(document.id).attempts for document in documents} == {1}
 
 
-def test_who_is_no_longer_wanted_gets_nothing_more(
+def test_a_worker_that_leaves_gets_no_more_documents(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(local, "CHECK_SECONDS", 0.0)
-    held: list[set[str]] = []
+    claims_of_slots: list[set[str]] = []
 
     def follow() -> None:
         totals = fairlead.queue.totals()
         if not totals.waiting + totals.processing:  # maybe before a second slot had a claim
             engine.stop()
-        for slot in engine.slots[1:]:
+        for slot in engine.workers.slots[1:]:
             if slot.claim is not None:
                 (tmp_path / "fairlead.toml").write_text("workers = 1")
             if slot.is_leaving:
-                held.append({claim.id for claim in slot.claims})
+                claims_of_slots.append({claim.id for claim in slot.claims})
 
     with Fairlead(tmp_path) as fairlead:
         documents = fairlead.submit_many("acme", letters(300))
         engine = fairlead.services.engine(on_tick=follow)
         engine.run()
-        assert all(later <= before for before, later in pairwise(held))
+        assert all(later <= before for before, later in pairwise(claims_of_slots))
         assert {fairlead.document(document.id).attempts for document in documents} == {1}
 
 
@@ -107,7 +108,7 @@ def run_and(fairlead: Fairlead, after_start: Callable[[WorkerSlot], None]) -> No
     """
     send = WorkerSlot.send
 
-    def send_and(slot: WorkerSlot, job: Job) -> FinishedJob | None:
+    def send_and(slot: WorkerSlot, job: ReadJob) -> FinishedJob | None:
         finished = send(slot, job)
         after_start(slot)
         return finished
@@ -126,10 +127,11 @@ def events_of(fairlead: Fairlead, document: Document) -> list[EventKind]:
 
 
 def test_every_document_is_read_and_its_text_kept(fairlead: Fairlead) -> None:
-    made = list(samples(10, seed=1))
-    documents = fairlead.submit_many("acme", [(sample.content, sample.name) for sample in made])
+    submitted = list(samples(10, seed=1))
+    contents = [(sample.content, sample.name) for sample in submitted]
+    documents = fairlead.submit_many("acme", contents)
     fairlead.run_until_idle(workers=2)
-    for document, sample in zip(documents, made, strict=True):
+    for document, sample in zip(documents, submitted, strict=True):
         assert fairlead.document(document.id).state == "done"
         assert sample.reference in fairlead.text(document.id)
         assert fairlead.original(document.id) == sample.content
@@ -194,8 +196,8 @@ def test_a_worker_that_dies_idle_is_replaced(fairlead: Fairlead) -> None:
     killed: list[int] = []
 
     def kill_one_once(engine: LocalEngine) -> None:
-        if not killed and any(slot.is_free for slot in engine.slots):
-            free = next(slot for slot in engine.slots if slot.is_free)
+        if not killed and any(slot.is_free for slot in engine.workers.slots):
+            free = next(slot for slot in engine.workers.slots if slot.is_free)
             killed.append(free.sandbox.pid)
             os.kill(free.sandbox.pid, signal.SIGKILL)
             fairlead.submit_many("acme", letters(50))
@@ -223,7 +225,7 @@ def test_the_lease_is_renewed_while_the_work_goes_on(tmp_path: Path) -> None:
 
         # Stopped before its job is sent, so that it cannot be done too soon.
         def stop_first(engine: LocalEngine) -> None:
-            for slot in engine.slots:
+            for slot in engine.workers.slots:
                 if slot.is_free and not stopped:
                     os.kill(slot.sandbox.pid, signal.SIGSTOP)
                     stopped.append(slot.sandbox.pid)
@@ -240,7 +242,7 @@ def test_leases_are_renewed_as_soon_as_the_store_is_back(
     """A third of an hour after they could not be, it might be too late."""
     with Fairlead(tmp_path, settings={"lease": 3600}) as fairlead:
         engine = fairlead.services.engine(1)
-        engine._match_worker_count()
+        engine.workers.match_count()
         attend, tries = fairlead.store.attend, 0
 
         def fail_once(name: str, workers: int, pipelines: Sequence[str]) -> None:
@@ -253,7 +255,7 @@ def test_leases_are_renewed_as_soon_as_the_store_is_back(
         monkeypatch.setattr(fairlead.store, "attend", fail_once)
         turns = 0
         while tries < 2 and turns < 500:
-            engine._step(claims=False)
+            engine._turn(claims=False)
             turns += 1
         engine.close()
         assert tries == 2
@@ -294,7 +296,7 @@ def test_no_worker_idles_while_a_document_waits(fairlead: Fairlead) -> None:
 
     def claim_and_look() -> None:
         claim()
-        if any(slot.is_free for slot in engine.slots):
+        if any(slot.is_free for slot in engine.workers.slots):
             looked.append(fairlead.queue.totals().waiting)
 
     engine._claim = claim_and_look  # type: ignore[method-assign]
@@ -484,11 +486,11 @@ def test_idle_children_may_be_killed_as_often_as_somebody_likes(fairlead: Fairle
     killed: set[int] = set()
 
     def kill_the_idle(engine: LocalEngine) -> None:
-        for slot in engine.slots:
+        for slot in engine.workers.slots:
             if slot.is_free and len(killed) < 7:
                 killed.add(slot.sandbox.pid)
                 os.kill(slot.sandbox.pid, signal.SIGKILL)
-        if len(killed) == 7 and any(slot.is_free for slot in engine.slots):
+        if len(killed) == 7 and any(slot.is_free for slot in engine.workers.slots):
             fairlead.cancel(keeper.id)
 
     run(fairlead, kill_the_idle)

@@ -10,8 +10,8 @@ import pytest
 
 from fairlead.backoff import Backoff
 from fairlead.errors import NoSandbox
-from fairlead.worker import engine as engine_module
-from fairlead.worker.engine import EngineService
+from fairlead.worker import engine_service
+from fairlead.worker.engine_service import EngineService
 
 PATIENCE = 30.0
 
@@ -57,7 +57,7 @@ def test_an_engine_that_fails_is_replaced(
     assert good.runs.wait(PATIENCE)
     good.on_tick()
     assert not service.is_ready, "it has not proven yet that it works"
-    monkeypatch.setattr(engine_module, "PROVEN_SECONDS", 0.0)
+    monkeypatch.setattr(engine_service, "PROVEN_SECONDS", 0.0)
     good.on_tick()
     assert service.is_ready
     service.stop()

@@ -19,19 +19,21 @@ from fairlead.model.documents import Broken, Failed
 from fairlead.read import ReadLimits
 from fairlead.worker.sandbox.answer import Extraction, parse_answer
 from fairlead.worker.sandbox.kernel_features import missing
-from fairlead.worker.sandbox.limits import Limits
-from fairlead.worker.sandbox.process import ChildDied, Job
+from fairlead.worker.sandbox.limits import SandboxLimits
+from fairlead.worker.sandbox.process import ChildDied, ReadJob
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=f"this machine lacks {missing()}")
 
 Outcome = Extraction | Failed | Broken
-SMALL = Limits(seconds=2.0, read=ReadLimits(characters=10_000, unpacked_bytes=1_000_000, members=9))
+SMALL = SandboxLimits(
+    seconds=2.0, read=ReadLimits(characters=10_000, unpacked_bytes=1_000_000, members=9)
+)
 
 
 class Doer:
     """Gives hostile documents to a child, and replaces one that died."""
 
-    def __init__(self, start: Any, folder: Path, limits: Limits, **manner: bool) -> None:
+    def __init__(self, start: Any, folder: Path, limits: SandboxLimits, **manner: bool) -> None:
         self._start, self._limits, self._manner = start, limits, manner
         self._path = folder / "hostile-document"
         self._reading: Any = None
@@ -42,7 +44,7 @@ class Doer:
         if self._reading is None or not self._reading.sandbox.ready:
             self._reading = self._start(HostileSandbox(self._limits, **self._manner))
             self._reading.until_ready()
-        self._reading.sandbox.send(Job(self._path, hashlib.sha256(content).hexdigest()))
+        self._reading.sandbox.send(ReadJob(self._path, hashlib.sha256(content).hexdigest()))
         try:
             answer = self._reading.answer()
         except ChildDied as death:
@@ -291,7 +293,7 @@ def test_it_inherits_no_descriptors(do_spawned: Doer, tmp_path: Path) -> None:
 
 
 def test_memory_is_bounded(start: Any, tmp_path: Path) -> None:
-    do = Doer(start, tmp_path, Limits(memory=300_000_000))
+    do = Doer(start, tmp_path, SandboxLimits(memory=300_000_000))
     outcome = do("fill_memory")
     assert outcome == Broken("memory-limit", "Reading it needed more than 300 MB of memory.")
 
@@ -304,7 +306,7 @@ def test_processor_time_of_a_child_that_ignores_the_signal_is_bounded(
     start: Any, tmp_path: Path
 ) -> None:
     """Safety finding 4: only the soft limit was set, whose signal a child can ignore."""
-    do = Doer(start, tmp_path, Limits(seconds=1.0))
+    do = Doer(start, tmp_path, SandboxLimits(seconds=1.0))
     assert do("burn_deaf") == Broken("time-limit", "SIGKILL")
 
 
@@ -341,12 +343,12 @@ def test_what_is_no_exception_is_damage_all_the_same(do: Doer, behaviour: str) -
         ("two_answers", "more than one answer"),
         ("answer_and_more", "more than one answer"),
         ("giant_length", "longer than allowed"),
-        ("unknown_tag", "no frame"),
-        ("wrong_progress", "no frame"),
+        ("unknown_tag", "invalid frame"),
+        ("wrong_progress", "invalid frame"),
         ("flood_of_progress", "more than allowed"),
         ("flood_of_parts", "more parts than allowed"),
         ("large_parts", "longer than allowed"),
-        ("endless_output", "more than one answer|more than allowed|not JSON|something else"),
+        ("endless_output", "more than one answer|more than allowed|not JSON|another job"),
     ],
 )
 def test_forged_frames_end_the_child(do: Doer, behaviour: str, words: str) -> None:

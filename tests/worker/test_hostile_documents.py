@@ -19,7 +19,7 @@ from fairlead.model.documents import Claim, Document, EventKind
 from fairlead.model.states import State
 from fairlead.worker.engine import LocalEngine
 from fairlead.worker.sandbox.forkserver import ForkServer
-from fairlead.worker.sandbox.process import Job
+from fairlead.worker.sandbox.process import ReadJob
 from fairlead.worker.slot import WorkerSlot
 
 pytestmark = pytest.mark.usefixtures("own_fork_servers")
@@ -97,7 +97,7 @@ def test_a_suspect_is_read_alone_in_a_fresh_process(install: Install) -> None:
     engine = fairlead.services.engine(1)
     send = WorkerSlot.send
 
-    def send_and_note(slot: WorkerSlot, job: Job) -> Any:
+    def send_and_note(slot: WorkerSlot, job: ReadJob) -> Any:
         sent.append((slot.claims[-1].id, slot.claims[-1].attempts, slot.sandbox.pid))
         return send(slot, job)
 
@@ -150,7 +150,7 @@ def test_documents_of_a_customer_go_to_the_child_that_serves_it(install: Install
     sent: dict[int, set[str]] = {}
     send = WorkerSlot.send
 
-    def send_and_note(slot: WorkerSlot, job: Job) -> Any:
+    def send_and_note(slot: WorkerSlot, job: ReadJob) -> Any:
         sent.setdefault(slot.sandbox.pid, set()).add(slot.claims[-1].customer)
         return send(slot, job)
 
@@ -181,7 +181,7 @@ def test_a_cancelled_document_stops_within_a_second(install: Install) -> None:
     cancelled: list[float] = []
 
     def cancel(engine: LocalEngine) -> None:
-        (slot,) = engine.slots
+        (slot,) = engine.workers.slots
         if slot.claim is not None and not cancelled:
             fairlead.cancel(asleep.id)
             cancelled.append(time.monotonic())
@@ -217,7 +217,7 @@ def test_every_hostile_document_has_an_end_and_nobody_else_suffers(install: Inst
     assert not list(fairlead.folder.job_dirs.iterdir())
 
 
-def test_progress_is_told_while_the_work_goes_on(
+def test_progress_is_reported_while_the_work_goes_on(
     install: Install, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fairlead = install()
@@ -248,7 +248,7 @@ def test_strict_refuses_to_work_where_a_lock_is_missing(
         assert lenient.document(document.id).state is State.DONE
 
 
-def test_a_worker_whose_desk_was_removed_goes_on(install: Install) -> None:
+def test_a_worker_whose_job_dir_was_removed_goes_on(install: Install) -> None:
     fairlead = install()
     document = fairlead.submit("acme", b"hello", name="h.txt")
     engine = fairlead.services.engine(1)
@@ -273,8 +273,8 @@ def test_a_fork_server_that_was_killed_is_replaced(install: Install) -> None:
     killed: list[int] = []
 
     def kill_once(engine: LocalEngine) -> None:
-        process = engine._forkserver._process
-        if process is not None and not killed and any(slot.claim for slot in engine.slots):
+        process = engine.workers._forkserver._process
+        if process is not None and not killed and any(slot.claim for slot in engine.workers.slots):
             killed.append(process.pid)
             process.kill()
 
@@ -295,13 +295,13 @@ def test_beside_threads_children_are_spawned(install: Install, monkeypatch: Any)
     assert ended(fairlead, document) == (State.DONE, None, 1)
 
 
-def test_a_fork_server_that_is_stopped_keeps_nobody_from_ending(install: Install) -> None:
+def test_a_stopped_fork_server_does_not_block_the_end(install: Install) -> None:
     fairlead = install()
     document = hostile(fairlead, "sleep_deaf")
 
     def stop(engine: LocalEngine) -> None:
-        process = engine._forkserver._process
-        if process is not None and engine.slots[0].claim is not None:
+        process = engine.workers._forkserver._process
+        if process is not None and engine.workers.slots[0].claim is not None:
             process.send_signal(signal.SIGSTOP)
             engine.stop()
             engine.stop()

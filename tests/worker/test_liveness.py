@@ -34,7 +34,7 @@ def test_a_pid_that_was_given_again_does_not_hide_the_death() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "slow", "elsewhere-1234abcd:1.1#1", "a:b.c#d"])
-def test_of_strangers_nobody_can_tell(name: str) -> None:
+def test_workers_of_other_machines_are_not_known_dead(name: str) -> None:
     assert not is_known_dead(name)
 
 

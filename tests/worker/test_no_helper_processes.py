@@ -167,13 +167,13 @@ def test_half_open_connections_leave_descriptors_for_work(tmp_path: Path) -> Non
 
 def fork_servers(pid: int) -> set[int]:
     """The children of this process that fork readers, ready or not."""
-    found = set()
+    children = set()
     for task in Path(f"/proc/{pid}/task").iterdir():
         with suppress(OSError):
             for child in (task / "children").read_text().split():
                 if b"forkserver_main" in Path(f"/proc/{child}/cmdline").read_bytes():
-                    found.add(int(child))
-    return found
+                    children.add(int(child))
+    return children
 
 
 @pytest.mark.services

@@ -40,17 +40,17 @@ def test_old_orphans_go_and_old_documents_stay(tmp_path: Path) -> None:
         document, long = fairlead.submit_many("acme", [b"mine", LONG])
         fairlead.run_until_idle(workers=1)
         texts, files = fairlead.folder.texts, fairlead.folder.files
-        kept = stored(files) + stored(texts)
+        known_paths = stored(files) + stored(texts)
         stale = orphan(texts, f"{document.id}.7.txt")  # of an attempt that came too late
         young = orphan(files, "01aaaaaaaaaaaaaaaaaaaaaaaa")
         old = orphan(files, "01bbbbbbbbbbbbbbbbbbbbbbbb")
         half = files / "incoming" / "01cccccccccccccccccccccccc"
         half.write_bytes(b"ha")
-        for path in (*kept, stale, old, half):
+        for path in (*known_paths, stale, old, half):
             age(path, DAY + 10)
         assert fairlead.services.sweep() == 3
-        assert {*stored(files), *stored(texts)} == {*kept, young}
-        assert long.id in {path.name for path in kept}
+        assert {*stored(files), *stored(texts)} == {*known_paths, young}
+        assert long.id in {path.name for path in known_paths}
         assert fairlead.text(document.id) == "mine"
         assert fairlead.original(document.id) == b"mine"
         assert fairlead.original(long.id) == LONG
@@ -71,18 +71,18 @@ def test_a_submission_under_way_keeps_its_files(tmp_path: Path) -> None:
 
 
 def test_it_ends_between_two_portions() -> None:
-    begun, may_go, swept = Event(), Event(), []
+    sweep_began, may_go, swept = Event(), Event(), []
 
     def endless() -> Iterator[int]:
         while True:
             swept.append(1)
-            begun.set()
+            sweep_began.set()
             may_go.wait()
             yield 1
 
     sweeper = Sweeper(endless)
     sweeper.start()
-    begun.wait()
+    sweep_began.wait()
     sweeper.request_stop()
     may_go.set()
     sweeper.join()

@@ -27,10 +27,10 @@ from fairlead.model.states import State
 from fairlead.storage.sqlite import SqliteStore
 from fairlead.worker import engine as local
 from fairlead.worker.engine import LocalEngine
-from fairlead.worker.result_writer import SHORT_TEXTS, FinishedJob
+from fairlead.worker.result_saver import SHORT_TEXTS, FinishedJob
 from fairlead.worker.sandbox.job_dir import JobDir
-from fairlead.worker.sandbox.limits import Limits
-from fairlead.worker.sandbox.process import Job
+from fairlead.worker.sandbox.limits import SandboxLimits
+from fairlead.worker.sandbox.process import ReadJob
 from fairlead.worker.slot import WorkerSlot
 
 LONG = b"x" * (SHORT_TEXTS + 1)
@@ -133,17 +133,17 @@ def test_workers_come_when_there_is_room_for_them(
     assert "continue" in over
 
 
-def test_who_finds_room_works_without_the_others(
+def test_a_worker_that_finds_room_works_without_the_others(
     fairlead: Fairlead, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     numbers: set[int] = set()
-    made = JobDir.__init__
+    make_job_dir = JobDir.__init__
 
     def only_one(job_dir: JobDir, folder: Path) -> None:
         if numbers:
             raise DiskFull("full")
         numbers.add(0)
-        made(job_dir, folder)
+        make_job_dir(job_dir, folder)
 
     monkeypatch.setattr(JobDir, "__init__", only_one)
     document = fairlead.submit("acme", b"hello", name="a.txt")
@@ -152,7 +152,7 @@ def test_who_finds_room_works_without_the_others(
     assert fairlead.text(document.id) == "hello"
 
 
-def test_who_waits_for_room_for_its_workers_stops_when_it_is_told_to(
+def test_an_engine_without_room_for_workers_can_be_stopped(
     fairlead: Fairlead, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine = fairlead.services.engine(1)
@@ -175,8 +175,8 @@ def test_a_suspect_waits_for_room_too(fairlead: Fairlead, monkeypatch: pytest.Mo
     away = Away(monkeypatch, (JobDir, "add"), DiskFull("full"), tries=3)
     run_until_done(fairlead, lambda _engine: None)
     assert away.tried == 3
-    for each in (document, before):
-        current = fairlead.document(each.id)
+    for submitted in (document, before):
+        current = fairlead.document(submitted.id)
         assert (current.state, current.attempts) == (State.DONE, 1)
 
 
@@ -197,7 +197,7 @@ def test_who_has_to_end_does_not_wait_for_ever(
     assert fairlead.text(document.id) == LONG.decode()
 
 
-def test_an_engine_that_is_held_up_stops_when_it_is_told_to(
+def test_an_engine_in_an_outage_can_be_stopped(
     fairlead: Fairlead, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     document = fairlead.submit("acme", LONG, name="a.txt")
@@ -219,7 +219,7 @@ def test_an_engine_that_is_held_up_stops_when_it_is_told_to(
         assert (current.state, current.attempts) == (State.WAITING, 0)
 
 
-def test_a_message_of_celery_waits_for_what_passes(
+def test_a_message_of_celery_waits_out_an_outage(
     fairlead: Fairlead, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     document = fairlead.submit("acme", LONG, name="a.txt")
@@ -232,7 +232,7 @@ def test_a_message_of_celery_waits_for_what_passes(
     assert fairlead.text(document.id) == LONG.decode()
 
 
-def test_no_document_is_over_its_time_because_nobody_listened(
+def test_time_without_a_listening_engine_does_not_count(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A long answer waits in the pipe, and its reader with it, while the engine waits for a lock.
@@ -242,7 +242,7 @@ def test_no_document_is_over_its_time_because_nobody_listened(
     content = next(samples(1, seed=4, pages=(500, 500))).content
     send = WorkerSlot.send
 
-    def send_and_wait_for_a_lock(slot: WorkerSlot, job: Job) -> FinishedJob | None:
+    def send_and_wait_for_a_lock(slot: WorkerSlot, job: ReadJob) -> FinishedJob | None:
         finished = send(slot, job)
         while time.monotonic() <= slot.deadline:
             select.select([], [], [], 0.1)
@@ -256,34 +256,34 @@ def test_no_document_is_over_its_time_because_nobody_listened(
         assert fairlead.document(document.id).error is None
 
 
-def test_the_time_between_two_messages_is_nobodys(
+def test_the_time_between_two_messages_does_not_count(
     fairlead: Fairlead, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given: list[float] = []
+    uncounted: list[float] = []
     engine = fairlead.services.engine(1)
     engine.work(3600.0)
     engine._listened_at -= 1000.0  # as if that were long ago
-    monkeypatch.setattr(engine, "_extend_deadlines", given.append)
+    monkeypatch.setattr(engine.workers, "extend_deadlines", uncounted.append)
     fairlead.submit("acme", b"x", name="x.txt")
     engine.work(3600.0)
     engine.close()
-    assert max(given) < 1000.0
+    assert max(uncounted) < 1000.0
 
 
 def test_a_new_reader_needs_no_new_folder(fairlead: Fairlead) -> None:
     """On a full disk there may be no room for one."""
     engine = fairlead.services.engine(1)
-    engine._match_worker_count()
-    [slot] = engine.slots
+    engine.workers.match_count()
+    [slot] = engine.workers.slots
     job_dir = slot.sandbox.job_dir.folder
     before = job_dir.stat().st_ino
-    engine._replace_child(slot)
+    engine.workers.replace_child(slot)
     assert job_dir.stat().st_ino == before
     engine.close()
     assert not job_dir.exists()
 
 
-def test_a_worker_that_dies_on_a_full_disk_comes_again_when_there_is_room(
+def test_a_worker_that_dies_on_a_full_disk_is_replaced_when_there_is_room(
     fairlead: Fairlead, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     away: list[Away] = []
@@ -302,16 +302,16 @@ def test_a_worker_that_dies_on_a_full_disk_comes_again_when_there_is_room(
     assert any("retry until" in message for message in messages)
 
 
-def test_where_no_more_workers_can_be_had_work_goes_on_with_those_there_are(
+def test_if_no_more_workers_start_work_goes_on_with_those_that_run(
     fairlead: Fairlead, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A number that is too large for the machine ends nobody who has begun with a smaller one."""
-    made, fill = [1], WorkerSlot.fill
+    starts_left, fill = [1], WorkerSlot.fill
 
-    def few(slot: WorkerSlot, limits: Limits) -> None:
-        if not made:
+    def few(slot: WorkerSlot, limits: SandboxLimits) -> None:
+        if not starts_left:
             raise FairleadError("a worker process could not be started")
-        made.pop()
+        starts_left.pop()
         fill(slot, limits)
 
     def tick() -> None:
@@ -325,7 +325,7 @@ def test_where_no_more_workers_can_be_had_work_goes_on_with_those_there_are(
     wanted = [1]
     documents = fairlead.submit_many("acme", [(LONG, f"{number}.txt") for number in range(20)])
     engine = fairlead.services.engine(on_tick=tick)
-    engine._workers = lambda: wanted[0]
+    engine.workers._count = lambda: wanted[0]
     engine.run()
     assert {fairlead.text(document.id) for document in documents} == {LONG.decode()}
     (record,) = caplog.records  # once, however often it is tried

@@ -16,8 +16,8 @@ from fairlead.model.documents import Claim, EventKind
 from fairlead.model.states import State
 from fairlead.worker import engine as local
 from fairlead.worker.prefetch import AHEAD_SECONDS, MOST_AHEAD, Prefetch
-from fairlead.worker.result_writer import FinishedJob
-from fairlead.worker.sandbox.process import Job
+from fairlead.worker.result_saver import FinishedJob
+from fairlead.worker.sandbox.process import ReadJob
 from fairlead.worker.slot import WorkerSlot
 
 
@@ -122,7 +122,7 @@ def test_a_suspect_at_the_head_does_not_look_like_an_empty_line(
     fairlead.store.rescue_from("gone")
     engine = fairlead.services.engine(1)
     engine.prefetch.learn(0.001)
-    engine._match_worker_count()
+    engine.workers.match_count()
     engine._keep_leases()
     commits = []
     for _ in range(3):
@@ -145,7 +145,7 @@ def test_what_was_claimed_beforehand_does_not_wait_behind_a_long_document(tmp_pa
         meanwhile: list[EventKind] = []
 
         def thaw_when_others_could_have_the_rest() -> None:
-            if frozen and not engine.prefetch.claims and not engine.slots[0].behind:
+            if frozen and not engine.prefetch.claims and not engine.workers.slots[0].behind:
                 meanwhile.extend(event.kind for event in fairlead.store.events())
                 with suppress(ProcessLookupError):  # its time is over
                     os.kill(frozen.pop(), signal.SIGCONT)
@@ -167,7 +167,7 @@ def test_what_was_claimed_beforehand_does_not_wait_behind_a_long_document(tmp_pa
         assert {document.state for document in fairlead.documents()} == {State.DONE}
 
 
-def test_what_lies_ready_with_a_worker_is_of_one_customer(fairlead: Fairlead) -> None:
+def test_ready_documents_of_a_worker_are_of_one_customer(fairlead: Fairlead) -> None:
     for number in range(400):
         customer = f"customer-{number // 40 % 3 if number % 5 else 3}"
         fairlead.submit(customer, b"letter %d" % number, name=f"{number}.txt")
@@ -177,7 +177,7 @@ def test_what_lies_ready_with_a_worker_is_of_one_customer(fairlead: Fairlead) ->
     together: list[set[str]] = []
     send = WorkerSlot.send
 
-    def send_and_look(slot: WorkerSlot, job: Job) -> FinishedJob | None:
+    def send_and_look(slot: WorkerSlot, job: ReadJob) -> FinishedJob | None:
         finished = send(slot, job)
         if slot.behind:
             together.append({owners[claim.id] for claim in slot.claims})
@@ -191,7 +191,7 @@ def test_what_lies_ready_with_a_worker_is_of_one_customer(fairlead: Fairlead) ->
     assert {document.state for document in fairlead.documents(limit=400)} == {State.DONE}
 
 
-def test_a_cancelled_document_takes_none_along_that_lay_behind_it(fairlead: Fairlead) -> None:
+def test_a_cancelled_document_does_not_affect_ready_documents(fairlead: Fairlead) -> None:
     content, name = long_document()
     long = fairlead.submit("acme", content, name=name)
     others = fairlead.submit_many("acme", letters(20))
@@ -199,7 +199,7 @@ def test_a_cancelled_document_takes_none_along_that_lay_behind_it(fairlead: Fair
     engine.prefetch.learn(0.001)
     send = WorkerSlot.send
 
-    def send_and_cancel(slot: WorkerSlot, job: Job) -> FinishedJob | None:
+    def send_and_cancel(slot: WorkerSlot, job: ReadJob) -> FinishedJob | None:
         finished = send(slot, job)
         if slot.behind == 5 and slot.claims[0].id == long.id:
             fairlead.cancel(long.id)

@@ -44,7 +44,7 @@ def pulled(fairlead: Fairlead, queue: str) -> Claim:
     return claim
 
 
-def found(claim: Claim) -> Interim:
+def interim_of(claim: Claim) -> Interim:
     assert claim.interim is not None
     return decode_interim(claim.interim)
 
@@ -55,7 +55,7 @@ def test_a_document_waits_for_a_pulled_step_with_what_was_read(fairlead: Fairlea
     waiting = fairlead.document(document.id)
     assert (waiting.state, waiting.attempts) == (State.WAITING, 0)
     claim = pulled(fairlead, "read/pull:x")
-    interim = found(claim)
+    interim = interim_of(claim)
     assert (interim.done, interim.kind, claim.attempts) == (1, "text", 1)
     assert interim.text is not None
     assert interim.text.content == b"two words"
@@ -65,7 +65,7 @@ def test_the_engine_goes_on_behind_a_pulled_step(fairlead: Fairlead) -> None:
     document = fairlead.submit("acme", b"two words", pipeline="around")
     fairlead.run_until_idle()
     claim = pulled(fairlead, "around/pull:x")
-    interim = found(claim)
+    interim = interim_of(claim)
     assert interim.done == 1
     steps = interim.steps
     moved = Interim(steps, 2, data=interim.data, settled=interim.settled)
@@ -91,7 +91,7 @@ def test_a_changed_list_of_steps_starts_over(fairlead: Fairlead) -> None:
     fairlead.store.finish(claim, Moved("around/pulled_steps:after", other))
     fairlead.run_until_idle()
     assert fairlead.document(document.id).state is State.WAITING
-    assert found(pulled(fairlead, "around/pull:x")).done == 1
+    assert interim_of(pulled(fairlead, "around/pull:x")).done == 1
 
 
 def test_why_and_the_list_of_pipelines_say_that_nobody_serves_the_step(fairlead: Fairlead) -> None:
@@ -100,7 +100,7 @@ def test_why_and_the_list_of_pipelines_say_that_nobody_serves_the_step(fairlead:
     fairlead.store.attend("engine", 1, ["default", "read"])
     reasons = {reason.code: reason.params for reason in fairlead.why(document.id).reasons}
     assert reasons["not-served"] == {"pipeline": "read/pull:x"}
-    rows = {each.name: each for each in fairlead.queue.pipelines()}
+    rows = {row.name: row for row in fairlead.queue.pipelines()}
     assert rows["read/pull:x"].is_stuck
     assert rows["read/pull:x"].steps == ("pull:x",)
     assert rows["read"].steps == ("read", "pull:x")

@@ -18,11 +18,12 @@ from fairlead.errors import DamagedData, DiskFull, StoreUnreachable
 from fairlead.model.blobs import SHORT_BYTES
 from fairlead.model.documents import Claim, Failed, Outcome, Saved
 from fairlead.model.states import State
-from fairlead.worker import result_writer
-from fairlead.worker.result_writer import FinishedJob, ResultWriter
-from fairlead.worker.sandbox.answer import Extraction, FoundPart
+from fairlead.worker import result_saver, result_writer
+from fairlead.worker.result_saver import FinishedJob
+from fairlead.worker.result_writer import ResultWriter
+from fairlead.worker.sandbox.answer import ExtractedFile, Extraction
 
-LONG = "words " * result_writer.SHORT_TEXTS
+LONG = "words " * result_saver.SHORT_TEXTS
 """A text that becomes a file."""
 
 
@@ -223,7 +224,7 @@ def test_short_parts_are_kept_in_the_store_and_long_ones_in_files(fairlead: Fair
     writer = ResultWriter(fairlead.store, fairlead.files, fairlead.texts, lambda: None)
     (claim,) = claims(fairlead, 1)
     contents = {"empty": b"", "short": b"s" * SHORT_BYTES, "long": b"l" * (SHORT_BYTES + 1)}
-    parts = tuple(FoundPart(name, content) for name, content in contents.items())
+    parts = tuple(ExtractedFile(name, content) for name, content in contents.items())
     writer.add(FinishedJob(claim, Extraction("text", "text", {}, parts=parts), 0.1))
     writer.close()
     attachments = {document.name: document for document in fairlead.documents(parent=claim.id)}
@@ -236,11 +237,11 @@ def test_short_parts_are_kept_in_the_store_and_long_ones_in_files(fairlead: Fair
 def test_many_short_parts_do_not_all_go_into_one_commit(
     fairlead: Fairlead, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(result_writer, "SHORT_TOGETHER", 10)
+    monkeypatch.setattr(result_saver, "SHORT_TOGETHER", 10)
     writer = ResultWriter(fairlead.store, fairlead.files, fairlead.texts, lambda: None)
     (claim,) = claims(fairlead, 1)
     contents = {"1": b"1234", "2": b"x" * (SHORT_BYTES + 1), "3": b"123456", "4": b"1", "5": b"12"}
-    parts = tuple(FoundPart(name, content) for name, content in contents.items())
+    parts = tuple(ExtractedFile(name, content) for name, content in contents.items())
     writer.add(FinishedJob(claim, Extraction("text", "text", {}, parts=parts), 0.1))
     writer.close()
     attachments = {document.name: document for document in fairlead.documents(parent=claim.id)}
@@ -266,7 +267,7 @@ def test_a_result_whose_saving_was_not_heard_of_keeps_its_files(
     is_saved = Event()
     writer = ResultWriter(fairlead.store, fairlead.files, fairlead.texts, is_saved.set)
     (claim,) = claims(fairlead, 1)
-    parts = (FoundPart("1", b"inside"), FoundPart("2", LONG.encode()))
+    parts = (ExtractedFile("1", b"inside"), ExtractedFile("2", LONG.encode()))
     writer.add(FinishedJob(claim, Extraction("text", LONG, {}, parts=parts), 0.1))
     is_saved.wait()
     writer.close()

@@ -22,11 +22,11 @@ from fairlead.errors import DiskFull, MissingExtra
 from fairlead.model.documents import Broken, Failed
 from fairlead.worker.sandbox.answer import Extraction, parse_answer
 from fairlead.worker.sandbox.job_dir import JobDir, JobDirGone
-from fairlead.worker.sandbox.limits import Limits
-from fairlead.worker.sandbox.process import MOST_JOBS, ChildDied, Job, JobAnswer, Sandbox
+from fairlead.worker.sandbox.limits import SandboxLimits
+from fairlead.worker.sandbox.process import MOST_JOBS, ChildDied, JobAnswer, ReadJob, Sandbox
 
 PATIENCE_MS = 60_000
-MakeJob = Callable[[bytes], Job]
+MakeJob = Callable[[bytes], ReadJob]
 
 
 def doing(statement: str) -> str:
@@ -169,7 +169,7 @@ def test_other_bytes_than_accepted_are_corrupt(start: Any, job: MakeJob, tmp_pat
     assert isinstance(outcome, Broken)
     assert outcome.code == "corrupt"
     with pytest.raises(FileNotFoundError):
-        sandbox.send(Job(tmp_path / "nowhere", changed.sha256))
+        sandbox.send(ReadJob(tmp_path / "nowhere", changed.sha256))
     sandbox.send(job(b"still free"))
     assert isinstance(parse_answer(reading.answer().raw), Extraction)
 
@@ -214,7 +214,7 @@ def test_an_unforeseen_error_is_damage_without_its_traceback(scripted: Any, job:
 
 
 def test_too_much_memory_is_answered_and_ends_the_child(scripted: Any, job: MakeJob) -> None:
-    reading = scripted(doing("bytearray(10**10)"), Limits(memory=500_000_000))
+    reading = scripted(doing("bytearray(10**10)"), SandboxLimits(memory=500_000_000))
     reading.until_ready().send(job(b"words"))
     outcome = parse_answer(reading.answer().raw)
     assert isinstance(outcome, Broken)
@@ -227,7 +227,7 @@ def test_too_much_memory_is_answered_and_ends_the_child(scripted: Any, job: Make
 def test_a_page_that_fills_the_memory_is_not_called_damaged(
     start: Any, job: MakeJob, piece: bytes
 ) -> None:
-    reading = start(Sandbox(Limits(memory=250_000_000)))
+    reading = start(Sandbox(SandboxLimits(memory=250_000_000)))
     reading.until_ready().send(job(b"<html><p>" + (piece + b"<p>y</p></i>") * 1_500_000))
     try:
         outcome = parse_answer(reading.answer().raw)
@@ -238,7 +238,7 @@ def test_a_page_that_fills_the_memory_is_not_called_damaged(
 
 
 def test_too_much_processor_time_is_the_time_limit(scripted: Any, job: MakeJob) -> None:
-    reading = scripted(doing("while True: pass"), Limits(seconds=0.5))
+    reading = scripted(doing("while True: pass"), SandboxLimits(seconds=0.5))
     reading.until_ready().send(job(b"words"))
     with pytest.raises(ChildDied) as caught:
         reading.answer()
@@ -247,7 +247,7 @@ def test_too_much_processor_time_is_the_time_limit(scripted: Any, job: MakeJob) 
 
 def test_processor_time_is_counted_for_each_job(scripted: Any, job: MakeJob) -> None:
     burn = "end = sum(os.times()[:2]) + 0.7\n    while sum(os.times()[:2]) < end: pass"
-    reading = scripted(doing(burn), Limits(seconds=1.0))
+    reading = scripted(doing(burn), SandboxLimits(seconds=1.0))
     sandbox = reading.until_ready()
     for number in range(2):
         sandbox.send(job(b"words %d" % number))
@@ -363,7 +363,7 @@ def test_closing_ends_an_idle_child_by_asking_and_a_stuck_one_by_force(
     assert stuck.process.returncode == -signal.SIGKILL
 
 
-def test_a_missing_library_is_told_by_the_child(start: Any) -> None:
+def test_the_child_reports_a_missing_library(start: Any) -> None:
     reading = start(Scripted("sys.modules['pypdfium2'] = None", spawned=True))
     with pytest.raises(MissingExtra, match=r"fairlead\[documents\]"):
         reading.until_ready()
@@ -407,5 +407,5 @@ def test_a_picture_on_its_side_is_read(start: Any) -> None:
     image.rotate(90, expand=True).save(buffer := io.BytesIO(), "PNG")
     reading = start()
     content = buffer.getvalue()
-    reading.until_ready().send(Job(content, hashlib.sha256(content).hexdigest()))
+    reading.until_ready().send(ReadJob(content, hashlib.sha256(content).hexdigest()))
     assert text_of(reading.answer()) == words

@@ -46,7 +46,7 @@ def test_a_failed_duty_is_logged_once_and_retried_until_it_works(
     assert "sorter works again" in works_again.getMessage()
 
 
-def test_a_failed_duty_that_is_stopped_is_not_said_to_work(
+def test_a_failed_duty_that_is_stopped_does_not_count_as_running(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     errors = [StoreBusy("locked")]
@@ -101,17 +101,17 @@ def test_it_waits_until_it_is_woken() -> None:
 
 
 def test_a_stopped_duty_releases_what_it_holds() -> None:
-    begun, released = Event(), Event()
+    work_began, released = Event(), Event()
 
     def duty() -> Generator[float, None, None]:
         try:
-            begun.set()
+            work_began.set()
             yield LONG
         finally:
             released.set()
 
     with running(Service("sorter", duty)):
-        assert begun.wait(PATIENCE)
+        assert work_began.wait(PATIENCE)
         assert not released.is_set()
     assert released.is_set()
 

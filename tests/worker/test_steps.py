@@ -43,7 +43,7 @@ def export(job):
     if job.name == "once.txt" and job.attempt == 1:
         raise ValueError("once")
     if job.name == "refused.txt":
-        raise Refuse("no-total", "No total was found on this invoice.")
+        raise Refuse("no-total", "No total was note_paths on this invoice.")
     if job.name == "exits.txt" and job.attempt == 1:
         os._exit(3)
     return {"by": "export", "exported": sorted(job.data)}
@@ -102,8 +102,8 @@ def fairlead(tmp_path: Path, notes: Path) -> Iterator[Fairlead]:
 
 
 def calls(notes: Path, name: str) -> dict[str, int]:
-    found = notes.glob(f"{name}.*")
-    return {path.suffix[1:]: len(path.read_text()) for path in sorted(found)}
+    note_paths = notes.glob(f"{name}.*")
+    return {path.suffix[1:]: len(path.read_text()) for path in sorted(note_paths)}
 
 
 def test_every_step_adds_to_the_result(fairlead: Fairlead, notes: Path) -> None:
@@ -171,7 +171,7 @@ def test_a_refusal_is_final_and_the_customer_reads_its_sentence(
     fairlead.run_until_idle()
     failed = fairlead.document(document.id)
     assert (failed.state, failed.error) == (State.FAILED, "no-total")
-    assert failed.detail == "No total was found on this invoice."
+    assert failed.detail == "No total was note_paths on this invoice."
     assert calls(notes, "refused.txt") == {"export": 1, "fields": 1}
 
 
@@ -263,7 +263,7 @@ def test_nobody_else_is_served_beyond_the_pipelines_of_an_engine(fairlead: Fairl
     fairlead.run_until_idle()
 
 
-def test_a_step_that_cannot_be_loaded_is_said_at_the_start(tmp_path: Path, notes: Path) -> None:
+def test_a_step_that_cannot_be_loaded_is_an_error_at_the_start(tmp_path: Path, notes: Path) -> None:
     assert notes.is_dir()
     with (
         Fairlead(tmp_path / "data", steps=["read", "steps_of_test:nothing"]) as fairlead,
@@ -277,8 +277,10 @@ def test_an_unknown_pipeline_is_refused(fairlead: Fairlead) -> None:
         fairlead.submit("acme", b"words", name="a.txt", pipeline="invoices")
 
 
-def test_a_step_that_hangs_nobody(fairlead: Fairlead, notes: Path) -> None:
-    """The order stays decided at the claim: nothing is claimed that would wait for a place."""
+def test_no_document_is_claimed_that_would_wait_for_its_step(
+    fairlead: Fairlead, notes: Path
+) -> None:
+    """The order is decided at the claim."""
     documents: list[Any] = [
         fairlead.submit("acme", b"words", name=f"w{number}.txt", pipeline="waits")
         for number in range(3)
@@ -312,7 +314,7 @@ def test_a_killed_step_process_uses_an_attempt_of_the_step_only(
             return
         (notes / "started").unlink()
         if len(killed) < 2:
-            killed.append(engine.runner._pools["steps_of_test:waits"]._process.pid)  # type: ignore[attr-defined]
+            killed.append(engine.runner._pools["steps_of_test:waits"]._process.pid)  # type: ignore[union-attr]
             os.kill(killed[-1], signal.SIGKILL)
         else:
             fairlead.cancel(document.id)

@@ -19,9 +19,9 @@ from fairlead.read import ReadLimits
 from fairlead.steps.pool import StepPool
 from fairlead.webhooks import Deliverer, Networks, Sender
 from fairlead.worker.engine import LocalEngine, StepSettings
-from fairlead.worker.orphan_sweeper import Sweeper, portions
+from fairlead.worker.orphan_sweeper import Sweeper, sweep_orphans
 from fairlead.worker.pulled_jobs import PulledJobs
-from fairlead.worker.sandbox.limits import Limits
+from fairlead.worker.sandbox.limits import SandboxLimits
 from fairlead.worker.wakeup import Broker, WakeupPublisher
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class Services:
     def _sweep_portions(self) -> Iterator[int]:
         fairlead = self._fairlead
         before = time.time() - fairlead.settings.sweep_after  # not the store's clock
-        return portions(self._store, fairlead.files, fairlead.texts, before=before)
+        return sweep_orphans(self._store, fairlead.files, fairlead.texts, before=before)
 
     def wakeup_publisher(self) -> WakeupPublisher:
         """A service that wakes Celery workers when documents wait."""
@@ -133,7 +133,7 @@ class Services:
             from fairlead.worker.celery.broker import CeleryBroker, make_app  # noqa: PLC0415
         return CeleryBroker(make_app(self._fairlead.settings.needed_broker()))
 
-    def _limits(self) -> Limits:
+    def _limits(self) -> SandboxLimits:
         settings = self._fairlead.settings
         read = ReadLimits(
             characters=settings.max_characters,
@@ -147,7 +147,7 @@ class Services:
             output_seconds=settings.time_limit * OUTPUT_SHARE,
         )
         is_strict = settings.sandbox == "strict"
-        return Limits(settings.time_limit, settings.memory_limit, read, is_strict)
+        return SandboxLimits(settings.time_limit, settings.memory_limit, read, is_strict)
 
 
 def step_pool(

@@ -21,7 +21,7 @@ from fairlead.cli.options import (
 from fairlead.cli.output import write_stopping
 from fairlead.errors import needs_extra
 from fairlead.service import raise_descriptor_limit, running
-from fairlead.worker.engine import EngineService
+from fairlead.worker.engine_service import EngineService
 
 if TYPE_CHECKING:
     from fairlead.server.context import ServerContext

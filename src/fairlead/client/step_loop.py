@@ -25,14 +25,13 @@ from fairlead.steps.declare import options_of
 from fairlead.steps.job import Job
 from fairlead.steps.outcomes import (
     DEFAULT_RESULT_LIMIT,
-    Invalid,
     Later,
     Outcome,
-    Raised,
-    Refused,
     Returned,
     StepJob,
+    StepRefused,
     TimedOut,
+    cause_of,
 )
 from fairlead.steps.results import write_result
 from fairlead.steps.run import is_async, outcome_of_error, outcome_of_value
@@ -207,13 +206,13 @@ class AsyncStepLoop:
         match outcome:
             case Returned():
                 await self._finish(job, outcome)
-            case Refused():
+            case StepRefused():
                 await self._send(job, "refuse", {"code": outcome.code, "detail": outcome.message})
             case Later():
                 body = {"after": outcome.seconds, "retry_for": self._options.retry_for}
                 await self._send(job, "retry", body)
             case _:
-                await self._failed(job, _cause(outcome))
+                await self._failed(job, cause_of(outcome))
 
     async def _finish(self, job: PulledJob, returned: Returned) -> None:
         with _form(returned) as form:
@@ -290,15 +289,3 @@ def _form(returned: Returned) -> Iterator[list[tuple[str, Any]]]:
     finally:
         for _, _, source in opened:
             source.close()
-
-
-def _cause(outcome: Outcome) -> str:
-    match outcome:
-        case Raised():
-            return outcome.traceback or outcome.summary
-        case TimedOut():
-            return f"it took longer than {outcome.seconds:g} s (timeout)"
-        case Invalid():
-            return outcome.sentence
-        case _:
-            return str(outcome)

@@ -22,7 +22,7 @@ class Content(Struct, frozen=True):
     content: bytes | None = None
 
 
-class FoundPart(Struct, frozen=True):
+class InterimPart(Struct, frozen=True):
     """A document inside a document, which is submitted when the outer one is done."""
 
     id: str
@@ -68,7 +68,7 @@ class Interim(Struct, frozen=True):
     markdown: Content | None = None
     data: Content | None = None
     files: tuple[Content, ...] = ()
-    parts: tuple[FoundPart, ...] = ()
+    parts: tuple[InterimPart, ...] = ()
 
     @property
     def step(self) -> str | None:

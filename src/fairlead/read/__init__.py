@@ -1,8 +1,8 @@
-"""Text, Markdown and facts from a document's bytes, whatever its name says.
+"""Extracts text, Markdown and facts from the bytes of a document, independent of its name.
 
-A kind is one module of this package that defines `READER`, a family one with `READERS`;
-nothing else needs to know them. Installed packages may add kinds: `plugins` has the group of their
-entry points, and what such a reader needs can be imported from here.
+Each kind is a module of this package that defines `READER`; a module for a family of kinds defines
+`READERS`. Nothing else refers to them. Installed packages may add kinds: `plugins` has the group of
+their entry points, and this module exports the names that such a reader needs.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ def extract(
     outputs: tuple[str, ...] = (),
     on_file: Callable[[str, bytes], None] = ignore_file,
 ) -> Extracted:
-    """The document's text, Markdown, facts and parts, or the reason why there are none.
+    """The document's text, Markdown, facts and parts.
 
-    `on_progress` hears the number of pages done and of pages in all. `outputs` are optional files,
+    `on_progress` gets the number of pages read and of all pages. `outputs` are optional files,
     "searchable-pdf" and "pages"; `on_file` gets the name and the content of each when it is made.
 
     Raises:
@@ -81,8 +81,8 @@ def extract(
     except (MemoryError, MissingExtra, KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:
-        # Libraries fail on broken documents in more ways than their manuals list, and a panic
-        # of one that is written in Rust is not even an Exception.
+        # Libraries fail on broken documents in more ways than their manuals list, and a panic of a
+        # library in Rust is not an Exception.
         seems = f" looks like {kind} but" if kind else ""
         detail = f"The document{seems} is damaged and could not be read."
         raise CannotRead("damaged", detail, kind=kind) from error

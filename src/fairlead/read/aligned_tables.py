@@ -1,6 +1,6 @@
-"""Finds tables without ruling lines: rows whose cells stand in the same columns.
+"""Finds tables without ruling lines: rows whose cells are in the same columns.
 
-What looks like prose or a list stays text.
+Prose and lists stay text.
 """
 
 from __future__ import annotations
@@ -43,21 +43,21 @@ _LIST_MARK = re.compile(
 
 def take_aligned_tables(blocks: list[Block]) -> list[Block]:
     """Return the blocks with tables in place of the lines that form them."""
-    taken: list[Block] = []
+    result: list[Block] = []
     lines: list[Line] = []
     for block in [*blocks, None]:
         if isinstance(block, Line):
             lines.append(block)
             continue
-        taken += _in_rows(lines)
+        result += _in_rows(lines)
         lines = []
         if block is not None:
-            taken.append(block)
-    return taken
+            result.append(block)
+    return result
 
 
 def _in_rows(lines: list[Line]) -> Iterator[Block]:
-    """Yield tables and lines; where wrapped rows form no table, single lines may."""
+    """Yield tables and lines; if wrapped rows do not form a table, single lines may."""
     rows = rows_of_lines(lines)
     wrapped = with_wrapped_rows(rows)
     if len(wrapped) == len(rows):
@@ -78,9 +78,9 @@ def _tables_and_lines(rows: list[Row]) -> Iterator[Block]:
     start = tried = 0
     while start < len(rows):
         end = _run_end(rows, start)
-        found = _table(rows, start, end) if end - start > 1 else None
-        if found is not None:
-            table, start = found
+        table_and_end = _table(rows, start, end) if end - start > 1 else None
+        if table_and_end is not None:
+            table, start = table_and_end
             tried = 0
             yield table
             continue
@@ -94,7 +94,7 @@ def _tables_and_lines(rows: list[Row]) -> Iterator[Block]:
 
 
 def _run_end(rows: list[Row], start: int) -> int:
-    """Return the end of the rows from `start` on whose gaps lie below each other."""
+    """Return the end of the rows from `start` on whose gaps are below each other."""
     if not rows[start].gaps or rows[start].is_columns:
         return start
     gapped = [rows[start]]
@@ -143,9 +143,9 @@ def _is_among_contents(
     rows: list[Row], start: int, end: int, cells: list[list[list[Word]]]
 ) -> bool:
     """Return whether these are chapters with page numbers, near entries with dots."""
-    near = rows[max(0, start - _CONTENTS_DISTANCE) : end + _CONTENTS_DISTANCE]
+    rows_around = rows[max(0, start - _CONTENTS_DISTANCE) : end + _CONTENTS_DISTANCE]
     last = [row[-1] for row in cells]
-    return any(row.is_contents for row in near) and all(
+    return any(row.is_contents for row in rows_around) and all(
         len(cell) == 1 and cell[0].text.isalnum() for cell in last if cell
     )
 
@@ -166,7 +166,7 @@ def _column_gaps(run: list[Row]) -> list[Gap]:
 
 
 def _free(texts: list[list[Gap]], width: float) -> Iterator[Gap]:
-    """Yield what at most a few rows cover."""
+    """Yield the gaps that at most a few rows cover."""
     allowed = int(_CROSSING * len(texts))
     edges = sorted(
         edge for row in texts for left, right in row for edge in ((left, 1), (right, -1))
@@ -195,7 +195,7 @@ def _crosses(row: Row, gap: Gap) -> bool:
     if not row.words[0].left < gap[0] or not gap[1] < row.words[-1].right:
         return False
     width = row.column_gap
-    spaces = ((one.right, two.left) for one, two in pairwise(row.words))
+    spaces = ((word.right, following.left) for word, following in pairwise(row.words))
     return not any(
         right - left > width and overlap(gap, (left, right)) > 0 for left, right in spaces
     )

@@ -127,7 +127,7 @@ def _tar_members(archive: tarfile.TarFile, meter: UnpackMeter) -> Iterator[tuple
     for member in archive:
         if not member.isreg() or _is_junk(member.name):
             continue
-        # The size is what the header claims: it must be within the limits before anything is read.
+        # The size in the header must be within the limits before any content is read.
         meter.count(member.size, member=member.size, packed=member.size)
         content = archive.extractfile(member)
         yield member.name, content.read() if content else b""

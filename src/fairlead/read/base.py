@@ -1,4 +1,4 @@
-"""Shared by all readers: the document, limits, the result, errors, and how to declare a kind."""
+"""Shared by all readers: the document, limits, the result, the error, and the class `Reader`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class ReadLimits:
 
 @dataclass(frozen=True)
 class Source:
-    """The document at hand: on disk, or decrypted in memory."""
+    """The document: on disk, or decrypted in memory."""
 
     path: Path
     content: bytes | None = None  # decrypted, instead of the file's
@@ -119,11 +119,11 @@ class CannotRead(Exception):
         self.kind = kind
 
     @classmethod
-    def encrypted(cls, what: str, password: str | None) -> CannotRead:
+    def encrypted(cls, subject: str, password: str | None) -> CannotRead:
         """Return the error for a missing or wrong password."""
         wrong = "the password given does not open it"
         advice = wrong if password else "send it again with its password"
-        return cls("encrypted", f"The {what} is protected by a password; {advice}.")
+        return cls("encrypted", f"The {subject} is protected by a password; {advice}.")
 
 
 def ignore(_done: int, _pages: int) -> None:
@@ -138,8 +138,8 @@ def ignore_file(_name: str, _content: bytes) -> None:
 class Task:
     """Options of one reading.
 
-    `outputs` are the optional files that are wanted; each is given to `on_file` when it is made.
-    None is begun after `output_deadline`, a time of the monotonic clock.
+    `outputs` are the optional files that are wanted; `on_file` gets each when it is made. No output
+    begins after `output_deadline`, a time of the monotonic clock.
     """
 
     limits: ReadLimits = ReadLimits()
@@ -151,7 +151,7 @@ class Task:
 
 
 class Rank(IntEnum):
-    """The order in which readers are asked: the most certain evidence first."""
+    """The order in which readers are tried: the most certain evidence first."""
 
     SIGNATURE = 0
     CONTAINER = 1

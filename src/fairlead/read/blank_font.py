@@ -1,4 +1,4 @@
-"""A TrueType font with one empty glyph, for text that can be searched and is not drawn.
+"""A TrueType font with one empty glyph, for text that is searchable but not drawn.
 
 The glyph is a line without area: PDFium ignores upright text whose glyphs have no extent.
 """

@@ -32,7 +32,7 @@ def write_chart(package: Package, part: str, writer: TextWriter) -> None:
     chart = _Chart(writer.draft.room)
     try:
         parse_xml(package.chunks(part), chart)
-    except SyntaxError:  # lxml's errors are of this kind: without the chart there is text
+    except SyntaxError:  # a parse error of lxml; the text around the chart is still read
         writer.draft.warn("a chart is damaged")
     if chart.done:
         writer.draft.warn("a chart was cut: it is longer than the limit")
@@ -57,7 +57,7 @@ def _rows(group: list[_Series]) -> Iterator[list[str]]:
 
 
 class _Chart(XmlHandler):
-    """Collects at most so many characters."""
+    """Collects the title and the series of a chart, up to so many characters."""
 
     skipped = frozenset([
         "catAx", "valAx", "dateAx", "serAx", "dLbls", "extLst", "legend", "trendline", "errBars",

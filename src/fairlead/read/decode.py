@@ -17,8 +17,8 @@ _BOMS: tuple[tuple[bytes, str], ...] = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-# Without a mark, UTF-16 shows by its high bytes: most are of the scripts from Latin to Arabic,
-# and some are 0, of blanks and digits.
+# UTF-16 without a mark is detected by its high bytes: most belong to the scripts from Latin to
+# Arabic, and some are 0, for blanks and digits.
 _UTF16 = ((1, "utf-16-le"), (0, "utf-16-be"))
 _SCRIPTS = bytes(range(7))
 _SCRIPT_SHARE = 0.7
@@ -39,7 +39,7 @@ class Decoded(NamedTuple):
 
 
 def decode(data: bytes, *, declared: str | None = None, cut: bool = False) -> Decoded:
-    """Decode by the mark or as bare UTF-16, by the declared encoding, as UTF-8, or by a guess.
+    """Decode by the byte order mark, as UTF-16 without one, as declared, as UTF-8, or by a guess.
 
     `cut` allows the data to end within a character. Never raises.
     """
@@ -105,7 +105,7 @@ def _usable(declared: str | None) -> str | None:
         return None
     try:
         name = codecs.lookup(declared.strip()).name
-        b"a".decode(name, "replace")  # some codecs of Python, like zlib, do not make text
+        b"a".decode(name, "replace")  # some codecs of Python, like zlib, do not return text
     except (LookupError, ValueError):
         return None
     return None if name.startswith(("utf-16", "utf-32")) else _READ_AS.get(name, name)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from fairlead.read.base import CannotRead, Extracted, Rank, Reader, Source, Task, library
 from fairlead.read.doc_formatting import Formatting
 from fairlead.read.doc_notes import NoteMark, note_marks
-from fairlead.read.doc_styles import Styles
+from fairlead.read.doc_styles import DocStyles
 from fairlead.read.doc_text import WordText
 from fairlead.read.draft import Draft
 from fairlead.read.ole import decrypt_old_office, has_stream, open_ole
@@ -58,7 +58,7 @@ class _Paragraphs:
     def __init__(self, text: WordText, formatting: Formatting, main: bytes, table: bytes) -> None:
         self._text = text
         self._formatting = formatting
-        self._styles = Styles(main, table)
+        self._styles = DocStyles(main, table)
         self._marks = note_marks(main, table)
         self._parts: list[str | NoteMark] = []
         self._in_table = self._in_row = self._in_cell = False
@@ -99,7 +99,7 @@ class _Paragraphs:
             writer.part()
 
     def _move(self, writer: TextWriter, *, into_table: bool) -> None:
-        """Begin or end a table, row and cell, as the next paragraph needs it."""
+        """Begin or end a table, row or cell before the next paragraph."""
         if not into_table:
             if self._in_table:
                 writer.end_table()
@@ -169,7 +169,7 @@ def _write_table(cells: list[str], writer: TextWriter) -> None:
 
 
 def _rows(cells: list[str]) -> Iterator[list[str]]:
-    """Split cells into rows of the width that fits all, or else at each empty cell."""
+    """Split cells into rows of a width that fits all, or otherwise at each empty cell."""
     for width in range(1, min(_MAX_COLUMNS, len(cells))):
         step = width + 1
         if len(cells) % step == 0 and not any(cells[width::step]):

@@ -1,7 +1,7 @@
-"""The formatting in an old Word document: runs of characters and paragraphs, by their place.
+"""The formatting in an old Word document: properties of runs and paragraphs, by their place.
 
-Properties lie in pages of 512 bytes. A table of pages says for which bytes of the text each holds;
-within a page, a table says the same for each run or paragraph.
+Properties are stored in pages of 512 bytes. A table of pages tells for which bytes of the text each
+applies; within a page, a table tells the same for each run or paragraph.
 """
 
 from __future__ import annotations
@@ -18,6 +18,12 @@ _SIZES = {0: 1, 1: 1, 2: 2, 3: 4, 4: 2, 5: 2, 7: 3}  # of an operand, by the kin
 _TABLE_DEFINITION, _TABS = 0xD608, 0xC615
 _LONG_TABS = 255
 _DELETED = 0x0800
+
+
+def table_part(main: bytes, table: bytes, header_offset: int) -> bytes:
+    """Return the part of the table stream that the header locates at this offset."""
+    at, size = struct.unpack_from("<II", main, header_offset)
+    return table[at : at + size]
 
 
 def properties(data: bytes) -> Iterator[tuple[int, bytes]]:
@@ -37,34 +43,34 @@ def properties(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 class _PageTable:
-    """The pages that hold one sort of properties."""
+    """The pages with the properties of runs, or those of paragraphs."""
 
     def __init__(self, main: bytes, table: bytes, header_offset: int) -> None:
         self._main = main
-        at, size = struct.unpack_from("<II", main, header_offset)
-        count = max(0, len(table[at : at + size]) - 4) // 8
-        self.starts = struct.unpack_from(f"<{count + 1}I", table, at) if count else ()
-        numbers = struct.unpack_from(f"<{count}I", table, at + 4 * (count + 1)) if count else ()
+        entries = table_part(main, table, header_offset)
+        count = max(0, len(entries) - 4) // 8
+        self.starts = struct.unpack_from(f"<{count + 1}I", entries) if count else ()
+        numbers = struct.unpack_from(f"<{count}I", entries, 4 * (count + 1)) if count else ()
         self.pages = [number & _PAGE_NUMBER for number in numbers]
 
     def page(self, number: int) -> bytes:
         return self._main[number * _PAGE : (number + 1) * _PAGE]
 
     def page_at(self, place: int) -> bytes:
-        """Return the page that holds the properties of a byte of the text."""
+        """Return the page with the properties of a byte of the text."""
         index = bisect_right(self.starts, place) - 1
         return self.page(self.pages[index]) if 0 <= index < len(self.pages) else b""
 
 
 def _places(page: bytes, entry_bytes: int) -> tuple[int, ...]:
-    """Return where the runs of a page begin, and where the last one ends; none if damaged."""
+    """Return the starts of the runs of a page and the end of the last; none if it is damaged."""
     if len(page) < _PAGE or 4 + page[-1] * (4 + entry_bytes) >= _PAGE:
         return ()
     return struct.unpack_from(f"<{page[-1] + 1}I", page)
 
 
 class Formatting:
-    """Finds out what is deleted, and the properties of a paragraph."""
+    """Looks up deleted text, and the properties of a paragraph."""
 
     def __init__(self, main: bytes, table: bytes) -> None:
         self._characters = _PageTable(main, table, 0xFA)
@@ -74,11 +80,11 @@ class Formatting:
 
     @property
     def has_paragraphs(self) -> bool:
-        """Whether properties of paragraphs are known at all."""
+        """Whether the document has properties of paragraphs."""
         return bool(self._paragraphs.pages)
 
     def deleted(self) -> list[tuple[int, int]]:
-        """Return the places of text that a tracked change deletes, in order and apart."""
+        """Return the places of text that a tracked change deletes: sorted, without overlaps."""
         merged: list[tuple[int, int]] = []
         for start, end in sorted(self._deleted_runs()):
             if merged and start <= merged[-1][1]:

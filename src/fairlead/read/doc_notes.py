@@ -1,10 +1,11 @@
-"""Footnotes and endnotes of an old Word document: where their marks stand."""
+"""Footnotes and endnotes of an old Word document: the places of their marks."""
 
 from __future__ import annotations
 
 import struct
 from typing import NamedTuple
 
+from fairlead.read.doc_formatting import table_part
 from fairlead.read.numbering import roman
 
 _LENGTHS = 0x4C  # of the parts of the text, in the header
@@ -27,9 +28,9 @@ def note_marks(main: bytes, table: bytes) -> dict[int, NoteMark]:
         (_FOOTNOTES, text, str),
         (_ENDNOTES, endnotes_at, roman),
     ):
-        firsts = _numbers(_part(main, table, notes))
+        firsts = _numbers(table_part(main, table, notes))
         number = 0
-        for index, (at, is_numbered) in enumerate(_references(_part(main, table, references))):
+        for index, (at, is_numbered) in enumerate(_references(table_part(main, table, references))):
             if not is_numbered:
                 continue
             number += 1
@@ -37,11 +38,6 @@ def note_marks(main: bytes, table: bytes) -> dict[int, NoteMark]:
             if index < len(firsts):
                 marks[start + firsts[index]] = NoteMark(shown(number), before_note=True)
     return marks
-
-
-def _part(main: bytes, table: bytes, header_offset: int) -> bytes:
-    at, size = struct.unpack_from("<II", main, header_offset)
-    return table[at : at + size]
 
 
 def _references(data: bytes) -> list[tuple[int, int]]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from fairlead.read.doc_formatting import properties
+from fairlead.read.doc_formatting import properties, table_part
 from fairlead.read.numbering import LEVELS, Level, ListCounter
 from fairlead.read.text_writer import PLAIN, Style, heading, item
 
@@ -23,43 +23,43 @@ _FORMATS = {
 }  # fmt: skip
 
 
-class Role(NamedTuple):
-    """What a paragraph is."""
+class ParagraphRole(NamedTuple):
+    """The style of a paragraph, and its place in a table."""
 
     style: Style = PLAIN
     in_table: bool = False
     ends_row: bool = False
 
 
-class _NamedStyle(NamedTuple):
+class _DocStyle(NamedTuple):
     heading: int
     base: int
     properties: bytes
 
 
 @dataclass(slots=True)
-class _List:
+class _DocList:
     levels: dict[int, Level] = field(default_factory=dict)
     counter: ListCounter = field(default_factory=ListCounter)
 
 
 class _ListUse(NamedTuple):
-    """A list as paragraphs refer to it, and the numbers with which it begins anew."""
+    """A list as paragraphs refer to it, and the numbers with which its levels restart."""
 
     list_id: int
     starts: dict[int, int]
 
 
-class Styles:
-    """Finds out the role of paragraphs, in their order: list items count."""
+class DocStyles:
+    """Determines the role of each paragraph, in their order, as list items are counted."""
 
     def __init__(self, main: bytes, table: bytes) -> None:
-        self._styles = list(_styles(_part(main, table, _STYLES)))
+        self._styles = list(_styles(table_part(main, table, _STYLES)))
         self._lists = _lists(main, table)
-        self._uses = _list_uses(_part(main, table, _LIST_USES))
+        self._uses = _list_uses(table_part(main, table, _LIST_USES))
         self._known: dict[int, tuple[dict[int, int], int]] = {}  # by the number of a style
 
-    def next_paragraph(self, style: int, own: bytes) -> Role:
+    def next_paragraph(self, style: int, own: bytes) -> ParagraphRole:
         if style not in self._known:
             self._known[style] = self._inherited(style)
         inherited, title = self._known[style]
@@ -68,8 +68,8 @@ class Styles:
         title = title or (outline + 1 if outline < 9 else 0)
         in_table, ends_row = bool(values.get(_IN_TABLE)), bool(values.get(_ENDS_ROW))
         if ends_row:
-            return Role(PLAIN, in_table, ends_row)
-        return Role(self._style(title, values), in_table)
+            return ParagraphRole(PLAIN, in_table, ends_row)
+        return ParagraphRole(self._style(title, values), in_table)
 
     def _inherited(self, style: int) -> tuple[dict[int, int], int]:
         chain = []
@@ -79,9 +79,9 @@ class Styles:
             chain.append(self._styles[style])
             style = chain[-1].base
         values: dict[int, int] = {}
-        for named in reversed(chain):
-            values.update(_values(named.properties))
-        return values, next((named.heading for named in chain if named.heading), 0)
+        for ancestor in reversed(chain):
+            values.update(_values(ancestor.properties))
+        return values, next((ancestor.heading for ancestor in chain if ancestor.heading), 0)
 
     def _style(self, title: int, values: dict[int, int]) -> Style:
         use = values.get(_LIST, 0)
@@ -89,16 +89,11 @@ class Styles:
             return heading(title) if title else PLAIN
         level = min(values.get(_LEVEL, 0), LEVELS - 1)
         list_id, starts = self._uses[use - 1]
-        listed = self._lists.setdefault(list_id, _List())
+        doc_list = self._lists.setdefault(list_id, _DocList())
         if level in starts:
-            listed.counter.restart(level, starts.pop(level))
-        label = listed.counter.advance(level, listed.levels)
+            doc_list.counter.restart(level, starts.pop(level))
+        label = doc_list.counter.advance(level, doc_list.levels)
         return heading(title, label) if title else item(level, label=label)
-
-
-def _part(main: bytes, table: bytes, header_offset: int) -> bytes:
-    at, size = struct.unpack_from("<II", main, header_offset)
-    return table[at : at + size]
 
 
 def _values(data: bytes) -> dict[int, int]:
@@ -110,7 +105,7 @@ def _values(data: bytes) -> dict[int, int]:
     }
 
 
-def _styles(data: bytes) -> Iterator[_NamedStyle]:
+def _styles(data: bytes) -> Iterator[_DocStyle]:
     if len(data) < 6:
         return
     size, count, base_size = struct.unpack_from("<HHH", data)
@@ -123,9 +118,9 @@ def _styles(data: bytes) -> Iterator[_NamedStyle]:
         at += 2 + size + size % 2
 
 
-def _named_style(data: bytes, base_size: int) -> _NamedStyle:
+def _named_style(data: bytes, base_size: int) -> _DocStyle:
     if len(data) < base_size + 2 or base_size < 4:
-        return _NamedStyle(0, _NO_BASE, b"")
+        return _DocStyle(0, _NO_BASE, b"")
     first, second = struct.unpack_from("<HH", data)
     built_in, kind, base = first & 0xFFF, second & 15, second >> 4
     title = built_in if 1 <= built_in <= 9 else _TITLES.get(built_in, 0)
@@ -134,13 +129,13 @@ def _named_style(data: bytes, base_size: int) -> _NamedStyle:
     own = b""
     if kind == 1 and at + 4 <= len(data):  # a style of paragraphs
         (size,) = struct.unpack_from("<H", data, at)
-        own = data[at + 4 : at + 2 + size]  # behind the style's own number
-    return _NamedStyle(title, base, own)
+        own = data[at + 4 : at + 2 + size]  # after the number of the style
+    return _DocStyle(title, base, own)
 
 
-def _lists(main: bytes, table: bytes) -> dict[int, _List]:
-    data = _part(main, table, _LISTS)
-    lists: dict[int, _List] = {}
+def _lists(main: bytes, table: bytes) -> dict[int, _DocList]:
+    data = table_part(main, table, _LISTS)
+    lists: dict[int, _DocList] = {}
     if len(data) < 2:
         return lists
     (count,) = struct.unpack_from("<H", data)
@@ -148,11 +143,11 @@ def _lists(main: bytes, table: bytes) -> dict[int, _List]:
     at = start + size  # the levels follow the lists
     for index in range(min(count, (len(data) - 2) // 28)):
         entry = data[2 + 28 * index : 30 + 28 * index]
-        listed = lists[struct.unpack_from("<i", entry)[0]] = _List()
+        doc_list = lists[struct.unpack_from("<i", entry)[0]] = _DocList()
         for number in range(1 if entry[26] & 1 else 9):
             if at + 28 > len(table):
                 return lists
-            listed.levels[number], at = _level(table, at)
+            doc_list.levels[number], at = _level(table, at)
     return lists
 
 

@@ -1,4 +1,4 @@
-"""The text of an old Word document: its pieces, and what is not shown of it."""
+"""The text of an old Word document: its pieces, without field codes and deleted text."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from fairlead.read.base import CannotRead
-from fairlead.read.doc_formatting import Formatting
+from fairlead.read.doc_formatting import Formatting, table_part
 
 _CLX = 0x01A2  # the place in the header that locates the table of pieces
 _FIELD_MARK = re.compile("[\x13-\x15]")
 
 
 class Piece(NamedTuple):
-    """A piece of the text: its first character's number, and where it lies in the stream."""
+    """A piece of the text: the number of its first character, and its place in the stream."""
 
     first: int
     length: int
@@ -26,9 +26,8 @@ class Piece(NamedTuple):
 
 def _pieces(main: bytes, table: bytes, limit: int) -> Iterator[Piece]:
     """Yield the pieces of the text, which may lie anywhere in the stream."""
-    at, size = struct.unpack_from("<II", main, _CLX)
     first = 0
-    for place, count, narrow in _places(table[at : at + size]):
+    for place, count, narrow in _places(table_part(main, table, _CLX)):
         width = 1 if narrow else 2
         length = min(count, limit - first, max(0, len(main) - place) // width)
         yield Piece(first, length, place, width)
@@ -38,7 +37,7 @@ def _pieces(main: bytes, table: bytes, limit: int) -> Iterator[Piece]:
 
 
 def _decoded(main: bytes, piece: Piece) -> str:
-    """Decode a piece to as many characters as it says: a pair of surrogates stays two."""
+    """Decode a piece to the stated number of characters: a pair of surrogates stays two."""
     raw = main[piece.place : piece.place + piece.width * piece.length]
     if piece.width == 1:
         return raw.decode("cp1252", "replace")
@@ -125,6 +124,6 @@ class WordText:
         yield at, len(self.text)
 
     def place(self, number: int) -> int:
-        """Return where a character lies in the stream."""
+        """Return the place of a character in the stream."""
         piece = self._pieces[bisect_right(self._firsts, number) - 1]
         return piece.place + piece.width * (number - piece.first)

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from fairlead.read.base import Extracted, Rank, Reader, Source, Task, library
 from fairlead.read.chart import write_chart
-from fairlead.read.docx_styles import ParagraphProperties, Styles, read_styles
+from fairlead.read.docx_styles import DocxStyles, ParagraphProperties, read_styles
 from fairlead.read.draft import Draft
 from fairlead.read.numbering import roman
 from fairlead.read.package import Package, add_properties, has_main_type, open_package
@@ -53,9 +53,9 @@ def _read(source: Source, task: Task) -> Extracted:
 
 
 def _parts(package: Package, main: str) -> Iterator[tuple[str, Iterator[bytes]]]:
-    """Yield the parts that hold text with their content, in reading order.
+    """Yield the parts with text and their content, in reading order.
 
-    Of equal parts, such as the headers of two sections, it yields only one.
+    Of identical parts, such as the headers of two sections, it yields only one.
     """
     seen = set()
     for role in ("header", "body", "footer", "footnotes", "endnotes"):
@@ -68,12 +68,12 @@ def _parts(package: Package, main: str) -> Iterator[tuple[str, Iterator[bytes]]]
 
 
 class _Body(XmlHandler):
-    # A fallback repeats its neighbour for older programs; the others are not text.
+    # A fallback repeats the element before it for older programs; the others are not text.
     skipped = frozenset(
         ["Fallback", "moveFrom", "tabs", "rPr", "sectPr", "tblPr", "instrText", "pPrChange"]
     )
 
-    def __init__(self, writer: TextWriter, styles: Styles, package: Package) -> None:
+    def __init__(self, writer: TextWriter, styles: DocxStyles, package: Package) -> None:
         self.writer = writer
         self._package = package
         self._styles = styles

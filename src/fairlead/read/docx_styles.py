@@ -22,7 +22,7 @@ _FORMATS = {
 
 @dataclass(slots=True)
 class ParagraphProperties:
-    """What a paragraph or a style says about its role; empty where it says nothing."""
+    """The properties that give a paragraph or a style its role; empty if they are not set."""
 
     style: str = ""
     outline: str = ""
@@ -40,7 +40,7 @@ _PROPERTIES = {"pStyle": "style", "outlineLvl": "outline", "numId": "number", "i
 
 
 @dataclass(slots=True)
-class _NamedStyle:
+class _DocxStyle:
     """A style as the document defines it."""
 
     name: str = ""
@@ -49,19 +49,19 @@ class _NamedStyle:
 
 
 @dataclass(slots=True)
-class _List:
+class _DocxList:
     """A list as the document defines it; several numberings may continue it."""
 
     levels: dict[int, Level] = field(default_factory=dict)
     of_style: dict[str, int] = field(default_factory=dict)  # the level that a style uses
-    link: str = ""  # the style whose list it stands for
+    link: str = ""  # the style whose list is meant
     name: str = ""  # the style that is defined by this list
     counter: ListCounter = field(default_factory=ListCounter)
 
 
 @dataclass(slots=True)
 class _Numbering:
-    """A use of a list, which may begin and look in a way of its own."""
+    """A use of a list, with numbers and levels that may differ from those of the list."""
 
     list_id: str = ""
     starts: dict[int, int] = field(default_factory=dict)
@@ -69,11 +69,11 @@ class _Numbering:
 
 
 @dataclass(slots=True)
-class Styles:
-    """Finds out whether a paragraph is a heading or a list item, and its number."""
+class DocxStyles:
+    """Determines whether a paragraph is a heading or a list item, and its number."""
 
-    by_id: dict[str, _NamedStyle] = field(default_factory=dict)
-    lists: dict[str, _List] = field(default_factory=dict)
+    by_id: dict[str, _DocxStyle] = field(default_factory=dict)
+    lists: dict[str, _DocxList] = field(default_factory=dict)
     numberings: dict[str, _Numbering] = field(default_factory=dict)
 
     def next_paragraph(self, own: ParagraphProperties) -> Style:
@@ -92,14 +92,14 @@ class Styles:
         """Return the level as a heading, or 0, and the numbering of a style and its ancestors."""
         title, number, level = 0, "", ""
         for _ in range(_MAX_ANCESTORS):
-            named = self.by_id.get(style_id)
-            if named is None:
+            style = self.by_id.get(style_id)
+            if style is None:
                 break
-            title = title or _heading_level(named)
+            title = title or _heading_level(style)
             if not number:
-                number = named.properties.number
-                level = level or named.properties.level
-            style_id = named.parent
+                number = style.properties.number
+                level = level or style.properties.level
+            style_id = style.parent
         return title, ParagraphProperties(number=number, level=level)
 
     def _next_number(
@@ -107,44 +107,44 @@ class Styles:
     ) -> tuple[int, str, bool]:
         """Return the level, the label, and whether there is a label or bullet at all."""
         numbering = self.numberings.get(number) or _Numbering()
-        listed = self._list(numbering.list_id)
-        of_style = str(listed.of_style.get(own.style, 0))
-        given = own.level or (of_style if own.number else inherited.level or of_style)
-        level = int(given) if given.isdecimal() and int(given) < LEVELS else 0
-        levels = {**listed.levels, **numbering.levels} if numbering.levels else listed.levels
+        docx_list = self._list(numbering.list_id)
+        of_style = str(docx_list.of_style.get(own.style, 0))
+        raw_level = own.level or (of_style if own.number else inherited.level or of_style)
+        level = int(raw_level) if raw_level.isdecimal() and int(raw_level) < LEVELS else 0
+        levels = {**docx_list.levels, **numbering.levels} if numbering.levels else docx_list.levels
         if level in numbering.starts:
-            listed.counter.restart(level, numbering.starts.pop(level))
-        label = listed.counter.advance(level, levels)
+            docx_list.counter.restart(level, numbering.starts.pop(level))
+        label = docx_list.counter.advance(level, levels)
         return level, label, bool(label) or level not in levels or levels[level].is_bullet
 
-    def _list(self, list_id: str) -> _List:
-        listed = self.lists.setdefault(list_id, _List())
-        if listed.link and not listed.levels:
-            named = (other for other in self.lists.values() if other.name == listed.link)
-            listed = self.lists[list_id] = next(named, listed)
-        return listed
+    def _list(self, list_id: str) -> _DocxList:
+        docx_list = self.lists.setdefault(list_id, _DocxList())
+        if docx_list.link and not docx_list.levels:
+            linked_lists = (other for other in self.lists.values() if other.name == docx_list.link)
+            docx_list = self.lists[list_id] = next(linked_lists, docx_list)
+        return docx_list
 
 
-def _heading_level(named: _NamedStyle) -> int:
-    name = named.name.strip()
+def _heading_level(style: _DocxStyle) -> int:
+    name = style.name.strip()
     if match := _HEADING.fullmatch(name):
         return int(match[1])
-    return _TITLES.get(name.lower()) or _outline_level(named.properties.outline)
+    return _TITLES.get(name.lower()) or _outline_level(style.properties.outline)
 
 
 def _outline_level(level: str) -> int:
     return int(level) + 1 if level.isdecimal() and int(level) < 9 else 0
 
 
-def read_styles(package: Package, main: str) -> Styles:
+def read_styles(package: Package, main: str) -> DocxStyles:
     """Read the styles and numberings that the main part refers to."""
-    styles = Styles()
+    styles = DocxStyles()
     for relation in package.relations(main):
         handler = {"styles": _StylesHandler, "numbering": _NumberingHandler}.get(relation.role)
         if handler and relation.target in package.names:
             try:
                 parse_xml(package.chunks(relation.target), handler(styles))
-            except SyntaxError:  # lxml's errors are of this kind: without styles there is text
+            except SyntaxError:  # a parse error of lxml; the text is read without styles
                 continue
     return styles
 
@@ -152,28 +152,28 @@ def read_styles(package: Package, main: str) -> Styles:
 class _StylesHandler(XmlHandler):
     skipped = frozenset(["rPr", "latentStyles", "docDefaults", "tblStylePr", "tblPr", "pPrChange"])
 
-    def __init__(self, styles: Styles) -> None:
+    def __init__(self, styles: DocxStyles) -> None:
         self._styles = styles
-        self._named = _NamedStyle()
+        self._style = _DocxStyle()
 
     def on_start(self, name: str, attributes: Attributes) -> None:
         if name == "style":
-            self._named = _NamedStyle()
-            self._styles.by_id[attribute(attributes, "styleId")] = self._named
+            self._style = _DocxStyle()
+            self._styles.by_id[attribute(attributes, "styleId")] = self._style
         elif name == "name":
-            self._named.name = attribute(attributes, "val")
+            self._style.name = attribute(attributes, "val")
         elif name == "basedOn":
-            self._named.parent = attribute(attributes, "val")
+            self._style.parent = attribute(attributes, "val")
         else:
-            self._named.properties.set(name, attribute(attributes, "val"))
+            self._style.properties.set(name, attribute(attributes, "val"))
 
 
 class _NumberingHandler(XmlHandler):
     skipped = frozenset(["pPr", "rPr"])
 
-    def __init__(self, styles: Styles) -> None:
+    def __init__(self, styles: DocxStyles) -> None:
         self._styles = styles
-        self._list = _List()
+        self._list = _DocxList()
         self._numbering: _Numbering | None = None
         self._level_number = 0
         self._level = Level()
@@ -181,7 +181,7 @@ class _NumberingHandler(XmlHandler):
     def on_start(self, name: str, attributes: Attributes) -> None:
         value = attribute(attributes, "val")
         if name == "abstractNum":
-            self._list = _List()
+            self._list = _DocxList()
             self._styles.lists[attribute(attributes, "abstractNumId")] = self._list
         elif name == "num":
             self._numbering = _Numbering()

@@ -109,7 +109,7 @@ class Draft:
         self.fact("created", iso(value))
 
     def limit_pages(self, pages: int, unit: str = "pages") -> int:
-        """Record the number of pages and return how many to read; warn if these are not all."""
+        """Record the number of pages and return how many to read; warn if that is not all."""
         self.fact("pages", pages)
         wanted = min(pages, self.limits.pages)
         if wanted < pages:
@@ -123,7 +123,7 @@ class Draft:
             self.fact("attachments", short[:_MAX_ATTACHMENTS])
 
     def warn(self, warning: str) -> None:
-        """Record a sentence that the customer sees with the text, once."""
+        """Record a sentence for the customer, unless it is recorded already."""
         if warning not in self._warnings and len(self._warnings) < _MAX_WARNINGS:
             self._warnings.append(warning)
 
@@ -150,7 +150,7 @@ class Draft:
 
 
 class Parts:
-    """Collects attachments and archive members within the limits; warns of those left out."""
+    """Collects attachments and archive members within the limits; warns if it leaves some out."""
 
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
@@ -162,7 +162,7 @@ class Parts:
         return len(self._draft.parts) >= self._draft.limits.members
 
     def add(self, name: str, content: bytes) -> None:
-        """Add a part; of an empty one, only the name."""
+        """Add a part; of an empty part, only the name."""
         self.names.append(safe_name(name))
         if not content:
             self._draft.warn(f"a part is empty and was left out: {self.names[-1][:100]}")

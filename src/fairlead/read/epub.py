@@ -38,7 +38,7 @@ def _read(source: Source, task: Task) -> Extracted:
             raise CannotRead("damaged", "The e-book is damaged: its list of pages is missing.")
         listing = package.read(root.path)
         parse_xml([listing], Properties(draft))
-        book = _Book(posixpath.dirname(root.path))
+        book = _EpubPackage(posixpath.dirname(root.path))
         parse_xml([listing], book)
         _add_pages(package, book.pages(), writer, task)
     return writer.finish()
@@ -77,7 +77,7 @@ class _Root(XmlHandler):
             self.path = attribute(attributes, "full-path").lstrip("/")
 
 
-class _Book(XmlHandler):
+class _EpubPackage(XmlHandler):
     def __init__(self, folder: str) -> None:
         self._folder = folder
         self._items: dict[str, tuple[str, str]] = {}

@@ -1,4 +1,4 @@
-"""HTML, by lxml."""
+"""HTML, parsed by lxml."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _MAX_SPAN = 64
 
 
 def _recognises(source: Source) -> bool:
-    """Recognise a page by its beginning, and a fragment only if the document also ends as one."""
+    """Recognise a page by its beginning, and a fragment by its beginning and its end."""
     text = decode_head(source.head)
     if text is None:
         return False

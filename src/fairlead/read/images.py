@@ -1,4 +1,4 @@
-"""Pictures (png, jpeg, tiff, webp, bmp, gif), by OCR."""
+"""Pictures (png, jpeg, tiff, webp, bmp, gif), read by OCR."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from PIL import Image, ImageSequence
 from fairlead.read.base import CannotRead, Extracted, Rank, Reader, Source, Task, library
 from fairlead.read.draft import Draft
 from fairlead.read.ocr import Ocr
+from fairlead.read.outputs import fit
 from fairlead.read.page_markdown import PageMarkdown
 from fairlead.read.picture_outputs import PictureOutputs
 from fairlead.read.upright import flattened, orientation, turned_upright, upright
@@ -43,7 +44,7 @@ def _is_bmp(source: Source) -> bool:
 def _read(kind: str, source: Source, task: Task) -> Extracted:
     draft = Draft(kind, library("pillow"), task.limits)
     with source.open() as file, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # oddities of a picture do not concern the program
+        warnings.simplefilter("ignore")  # oddities of a picture are not errors of the program
         Image.MAX_IMAGE_PIXELS = None  # _check_size applies the limit before unpacking
         with _open(kind, file, draft) as image:
             _add_frames(source, image, draft, task)
@@ -70,15 +71,15 @@ def _check_size(image: Image.Image, draft: Draft) -> None:
 def _add_frames(source: Source, image: Image.Image, draft: Draft, task: Task) -> None:
     # Only the frames of TIFF are pages; those of other kinds are an animation.
     frames = getattr(image, "n_frames", 1) if image.format == "TIFF" else 1
-    wanted = draft.limit_pages(frames)
+    frames_to_read = draft.limit_pages(frames)
     exif = image.getexif()
-    taken = next((str(exif[tag]) for tag in _TIME_TAGS if tag in exif), "")
-    date, _, time = taken.partition(" ")
+    time_taken = next((str(exif[tag]) for tag in _TIME_TAGS if tag in exif), "")
+    date, _, time = time_taken.partition(" ")
     draft.created(f"{date.replace(':', '-')}T{time}" if time else "")
     ocr = Ocr(draft, task)
     outputs = PictureOutputs(source, image, draft, task)
     markdown = PageMarkdown(draft.limits.characters)
-    for index, frame in enumerate(_frames(image, wanted, draft, task)):
+    for index, frame in enumerate(_frames(image, frames_to_read, draft, task)):
         if not (ocr.ready() or task.outputs):
             return
         (text, blocks), layer = ocr.read(frame.grey)
@@ -94,15 +95,15 @@ def _add_frames(source: Source, image: Image.Image, draft: Draft, task: Task) ->
 
 
 class _Frame(NamedTuple):
-    """A page for OCR, and as people see it where outputs are wanted."""
+    """A page in grey for OCR, and as people see it if outputs are wanted."""
 
     grey: Image.Image
     shown: Image.Image | None
 
 
-def _frames(image: Image.Image, wanted: int, draft: Draft, task: Task) -> Iterator[_Frame]:
+def _frames(image: Image.Image, frames_to_read: int, draft: Draft, task: Task) -> Iterator[_Frame]:
     frames = ImageSequence.Iterator(image)
-    for index in range(wanted):
+    for index in range(frames_to_read):
         try:
             frame = frames[index]
             _check_size(frame, draft)
@@ -119,10 +120,7 @@ def _grey(frame: Image.Image) -> Image.Image:
     """Return the picture upright, in grey on white, and no larger than helps recognition."""
     frame.draft("L", (frame.width, frame.height))
     grey = turned_upright(flattened(frame).convert("L"), orientation(frame))
-    if grey.width * grey.height > _MAX_OCR_PIXELS:
-        factor = (_MAX_OCR_PIXELS / (grey.width * grey.height)) ** 0.5
-        grey = grey.resize((max(1, int(grey.width * factor)), max(1, int(grey.height * factor))))
-    return grey
+    return fit(grey, _MAX_OCR_PIXELS)
 
 
 READERS = (

@@ -1,4 +1,4 @@
-"""Which kind a document is, by its content."""
+"""Recognises the kind of a document by its content."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fairlead.read.unsupported import refusal
 
 @cache
 def readers() -> tuple[Reader, ...]:
-    """The readers of this package and of plug-ins, in the order in which they are asked.
+    """The readers of this package and of plug-ins, in the order in which they are tried.
 
     The first call imports the document libraries.
 
@@ -26,7 +26,7 @@ def readers() -> tuple[Reader, ...]:
     names = [module.name for module in pkgutil.iter_modules(package.__path__)]
     modules = [_module(f"{package.__name__}.{name}") for name in names]
     own = [reader for module in modules for reader in _defined(module)]
-    return tuple(sorted([*own, *plugged_in()], key=_order))
+    return tuple(sorted([*own, *plugged_in()], key=lambda reader: (reader.rank, reader.kind)))
 
 
 def recognise(source: Source) -> Reader:
@@ -36,7 +36,7 @@ def recognise(source: Source) -> Reader:
         CannotRead: no reader knows it; the detail names what it seems to be.
     """
     for reader in readers():
-        # What is surely something else must not be taken for an archive or a text.
+        # A known kind that cannot be read must not be taken for an archive or a text.
         if reader.rank > Rank.SIGNATURE and (refused := refusal(source)):
             raise refused
         if reader.recognises(source):
@@ -45,12 +45,8 @@ def recognise(source: Source) -> Reader:
 
 
 def _defined(module: object) -> Iterator[Reader]:
-    found = (getattr(module, "READER", None), *getattr(module, "READERS", ()))
-    yield from (reader for reader in found if isinstance(reader, Reader))
-
-
-def _order(reader: Reader) -> tuple[Rank, str]:
-    return reader.rank, reader.kind
+    defined = (getattr(module, "READER", None), *getattr(module, "READERS", ()))
+    yield from (reader for reader in defined if isinstance(reader, Reader))
 
 
 def _module(name: str) -> object:

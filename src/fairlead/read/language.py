@@ -11,7 +11,7 @@ _MIN_SHARE = 0.06
 _LEAD = 1.25
 _WORD = re.compile(r"[^\W\d_]+")
 
-# Words in few lists are the best evidence.
+# Words that are in few of the lists are the best evidence.
 _FREQUENT_WORDS = {
     "en": "the of and to in is that for it was on are with as be this have from or by not you at "
     "which were has been will would can their there what your our we they but if all",

@@ -1,4 +1,4 @@
-"""E-mail messages, by the standard library."""
+"""E-mail messages, parsed by the standard library."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ _USUAL = _ORIGIN | _TECHNICAL | frozenset([b"to", b"cc", b"subject", b"date", b"
 
 
 def _recognises(source: Source) -> bool:
-    """Recognise a document that begins with the header lines of a message and nothing else.
+    """Recognise a document whose first block consists of the header lines of a message.
 
-    A memo with From and Subject is a text, unless it has an address or a technical header too.
+    A memo with From and Subject is a text, unless it also has an address or a technical header.
     """
     head = source.head.removeprefix(b"\xef\xbb\xbf")
     mbox = _MBOX.match(head)
@@ -112,7 +112,7 @@ def _date(message: EmailMessage) -> datetime | None:
     try:
         return email.utils.parsedate_to_datetime(str(message.get("Date", "")))
     except Exception:
-        # As above; and dates are often malformed.
+        # The same parser; and dates are often malformed.
         return None
 
 
@@ -137,7 +137,7 @@ def _attachment_name(part: EmailMessage) -> str | None:
         name = part.get_filename()
         attached = bool(name) or part.get_content_disposition() == "attachment"
     except Exception:
-        # As above: a malformed header.
+        # The same parser: a malformed header.
         name, attached = None, True
     is_text = part.get_content_maintype() in ("text", "multipart")
     if attached or not is_text:

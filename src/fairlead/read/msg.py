@@ -84,7 +84,7 @@ class _Message:
         return None
 
     def bodies(self, task: Task) -> list[tuple[str, bool]]:
-        """Return the body in each form it has: the text, and whether it is HTML."""
+        """Return each form of the body: a text, and whether it is HTML."""
         bodies = [(self.text(_BODY), False)]
         html = self.binary(_HTML)
         if html:

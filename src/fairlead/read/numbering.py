@@ -17,7 +17,7 @@ _ROMANS = (
 
 
 def roman(number: int) -> str:
-    """Return a number in small Roman figures; as it is if they cannot show it."""
+    """Return a number in small Roman figures; in Arabic ones if that is not possible."""
     if not 0 < number < 4_000:
         return str(number)
     figures = ""
@@ -28,7 +28,7 @@ def roman(number: int) -> str:
 
 
 def letters(number: int) -> str:
-    """Return a to z, then aa, bb and so on; a number as it is if they cannot show it."""
+    """Return a to z, then aa, bb and so on; the number itself if that is not possible."""
     if not 0 < number <= _MAX_LETTERS:
         return str(number)
     return chr(ord("a") + (number - 1) % 26) * (1 + (number - 1) // 26)

@@ -1,4 +1,4 @@
-"""OCR of pictures by Tesseract, if it is installed."""
+"""OCR of pictures by Tesseract, an optional library."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _USUAL_FOLDERS = (
 
 
 class OcrPage(NamedTuple):
-    """What a picture shows, and where its words are."""
+    """The content of a picture, and the places of its words."""
 
     content: PageContent
     layer: TextLayer = EMPTY_LAYER
@@ -61,7 +61,7 @@ _NOTHING = OcrPage(PageContent("", []))
 
 
 class _Recognised(NamedTuple):
-    """The text in a picture, the confidence from 0 to 100, and where its lines are.
+    """The text in a picture, the confidence from 0 to 100, and the lines with their places.
 
     The picture was turned left by so many degrees.
     """
@@ -76,8 +76,8 @@ class _Recognised(NamedTuple):
 
 def tessdata() -> Path | None:
     """Return the folder with Tesseract's languages, if there is one."""
-    named = os.environ.get("TESSDATA_PREFIX")
-    folders = [Path(named), Path(named) / "tessdata"] if named else []
+    configured = os.environ.get("TESSDATA_PREFIX")
+    folders = [Path(configured), Path(configured) / "tessdata"] if configured else []
     for pattern in _USUAL_FOLDERS:
         folders += sorted(Path("/").glob(pattern[1:]))
     return next((folder for folder in folders if any(folder.glob("*.traineddata"))), None)
@@ -98,7 +98,7 @@ class Ocr:
         return bool(self._languages)
 
     def read(self, image: Image.Image) -> OcrPage:
-        """Return what a picture shows, whatever its orientation; empty if there is no text."""
+        """Return the content of a picture in any orientation; empty if it has no text."""
         if not self.ready() or _is_blank(image):
             return _NOTHING
         with _without_stderr():
@@ -123,7 +123,7 @@ class Ocr:
 
     @cached_property
     def _languages(self) -> tuple[str, ...]:
-        """The languages that are wanted and installed."""
+        """The wanted languages that are installed."""
         need = "reading pictures of text needs"
         if _library() is None:
             self.draft.warn(f"{need} the extra ocr: pip install 'fairlead[ocr]'")
@@ -148,7 +148,7 @@ class Ocr:
         if result.confidence >= _MIN_CONFIDENCE or self._failed_turns >= _MAX_FAILED_TURNS:
             return result
         turned = [_again(result, language, degrees) for degrees in _TURNS]
-        best = max([result, *turned], key=lambda one: one.confidence)
+        best = max([result, *turned], key=lambda candidate: candidate.confidence)
         self._failed_turns += best.confidence < _GOOD_CONFIDENCE
         return best
 
@@ -168,7 +168,7 @@ class Ocr:
 @cache
 def _library() -> Any:
     """Import tesserocr; None if it is not installed."""
-    # For one page at a time, threads cost more than they save; read when the library loads.
+    # For one page at a time, threads cost more than they save. The library reads this at its start.
     os.environ.setdefault("OMP_THREAD_LIMIT", "1")
     try:
         return importlib.import_module("tesserocr")
@@ -178,7 +178,7 @@ def _library() -> Any:
 
 @contextmanager
 def _without_stderr() -> Iterator[None]:
-    """Drop what Tesseract says meanwhile."""
+    """Drop what Tesseract prints."""
     sys.stderr.flush()
     stderr, nowhere = os.dup(2), os.open(os.devnull, os.O_RDONLY)
     try:
@@ -196,7 +196,7 @@ def _engine(folder: str, language: str, *, osd: bool) -> Any:
     tesserocr = _library()
     mode = tesserocr.PSM.OSD_ONLY if osd else tesserocr.PSM.AUTO
     engine = tesserocr.PyTessBaseAPI(path=f"{folder}/", lang=language, psm=mode)
-    # The library sets /dev/null. Tesseract crashes if it cannot open that for writing, and the
+    # The library sets /dev/null. Tesseract crashes if it cannot open that for writing, which the
     # sandbox refuses.
     engine.SetVariable("debug_file", "")
     return engine
@@ -258,7 +258,7 @@ def _runs_downwards(engine: Any) -> bool:
 
 
 def _lines(engine: Any, turned_from: int | None = None) -> Iterator[Line]:
-    """Yield the lines; one without words separates paragraphs.
+    """Yield the lines; a line without words separates paragraphs.
 
     With `turned_from`, the width of the picture, boxes are as if the text ran to the right.
     """
@@ -292,7 +292,7 @@ def _line(words: list[Word]) -> Line:
 
 
 def _moved(line: Line, right: int, down: int) -> Line:
-    """Return a line of a part of the picture as it lies in all of it."""
+    """Return a line of a part of the picture with its places in the whole picture."""
     words = [
         Word(word.text, word.left + right, word.top + down, word.right + right, word.bottom + down)
         for word in line.words

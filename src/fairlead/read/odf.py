@@ -61,21 +61,21 @@ def _read_package(kind: str, source: Source, task: Task) -> Extracted:
         styles = ListStyles()
         if kind == "odt" and "styles.xml" in package.names:
             # Headers and footers belong to the styles of pages.
-            frame = _Text(writer, styles, task.limits.pages, within="master-styles")
+            frame = _OdfText(writer, styles, task.limits.pages, within="master-styles")
             parse_xml(package.chunks("styles.xml"), frame)
             writer.part()
-        text = _Text(writer, styles, task.limits.pages, sheets=kind == "ods")
+        text = _OdfText(writer, styles, task.limits.pages, sheets=kind == "ods")
         return _read_text(package.chunks(_CONTENT), text, writer)
 
 
 def _read_flat(kind: str, source: Source, task: Task) -> Extracted:
     writer = TextWriter(Draft(kind, library("lxml"), task.limits), gap=1)
     with source.open() as file:
-        text = _Text(writer, ListStyles(), task.limits.pages, sheets=kind == "ods")
+        text = _OdfText(writer, ListStyles(), task.limits.pages, sheets=kind == "ods")
         return _read_text(iter(lambda: file.read(_CHUNK), b""), text, writer)
 
 
-def _read_text(chunks: Iterable[bytes], text: _Text, writer: TextWriter) -> Extracted:
+def _read_text(chunks: Iterable[bytes], text: _OdfText, writer: TextWriter) -> Extracted:
     parse_xml(chunks, text, lambda: writer.draft.full)
     if text.pages:
         writer.draft.fact("pages", text.pages)
@@ -85,7 +85,7 @@ def _read_text(chunks: Iterable[bytes], text: _Text, writer: TextWriter) -> Extr
 
 
 @dataclass(slots=True)
-class _Row:
+class _OpenRow:
     """A row being read; equal rows and equal cells are stored once, with their number."""
 
     repeat: int
@@ -93,7 +93,7 @@ class _Row:
     blank_cells: int = 0
 
 
-class _Text(XmlHandler):
+class _OdfText(XmlHandler):
     """Writes the content of one element."""
 
     # fmt: off
@@ -124,7 +124,7 @@ class _Text(XmlHandler):
         self._citation = ""
         self._in_citation = False
         self._note = ""  # the mark of the note that begins
-        self._table_rows: list[_Row] = []
+        self._table_rows: list[_OpenRow] = []
         self._in_title = False
         self.pages = 0
         self.cut = False
@@ -222,7 +222,7 @@ class _Text(XmlHandler):
         self._writer.table(values=self._sheets)
 
     def _row(self, attributes: Attributes) -> None:
-        self._table_rows.append(_Row(int_attribute(attributes, "number-rows-repeated", 1)))
+        self._table_rows.append(_OpenRow(int_attribute(attributes, "number-rows-repeated", 1)))
         self._writer.row()
 
     def _end_row(self) -> None:
@@ -240,7 +240,7 @@ class _Text(XmlHandler):
         if copies > 0 and not self._writer.copy_cell(copies):
             row.blank_cells = copies
 
-    _on_start: ClassVar[dict[str, Callable[[_Text, Attributes], None]]] = {
+    _on_start: ClassVar[dict[str, Callable[[_OdfText, Attributes], None]]] = {
         "h": _heading, "p": _paragraph, "s": _spaces, "tab": _tab, "tab-stop": _tab,
         "line-break": lambda self, _: self._writer.line(),
         **dict.fromkeys(_LISTS, lambda self, attributes: self._lists.begin(attributes)),
@@ -251,7 +251,7 @@ class _Text(XmlHandler):
         "frame": _frame, "page": _page,
         "table": _table, "table-row": _row, "table-cell": _cell, "covered-table-cell": _cell,
     }  # fmt: skip
-    _on_end: ClassVar[dict[str, Callable[[_Text], None]]] = {
+    _on_end: ClassVar[dict[str, Callable[[_OdfText], None]]] = {
         "h": _end, "p": _end, "frame": _end_frame,
         **dict.fromkeys(_LISTS, lambda self: self._lists.end()),
         **dict.fromkeys(_CITATIONS, _end_citation), **dict.fromkeys(_NOTES, _end_aside),

@@ -28,7 +28,7 @@ class ListStyles:
         self._of_paragraphs: dict[str, str] = {}  # the list style of a paragraph style
 
     def on_start(self, name: str, attributes: Attributes) -> None:
-        """Take an element of the styles."""
+        """Handle an element of the styles."""
         if name in ("list-style", "outline-style"):
             key = attribute(attributes, "name") if name == "list-style" else _OUTLINE
             self._levels = self._lists[key] = {}
@@ -50,7 +50,7 @@ class ListStyles:
         return self._lists.get(list_style, {})
 
     def of_paragraph(self, style: str) -> str | None:
-        """Return the list style of a paragraph style; None if it says nothing about lists."""
+        """Return the list style of a paragraph style; None if it has none."""
         for _ in range(_MAX_ANCESTORS):
             if style in self._of_paragraphs:
                 return self._of_paragraphs[style]
@@ -89,7 +89,7 @@ class Lists:
     _outline: ListCounter = field(default_factory=ListCounter)
 
     def set_aside(self) -> list[OpenList]:
-        """Leave the open lists, for a note or a frame; `restore` continues them."""
+        """Suspend the open lists, for a note or a frame; `restore` continues them."""
         lists, self._open = self._open, []
         return lists
 
@@ -127,13 +127,13 @@ class Lists:
             self._open[-1].is_numbered = True
 
     def paragraph(self) -> Style:
-        """Return the style of the next paragraph; the first of an item counts."""
+        """Return the style of the next paragraph; the first one of an item gets the number."""
         if not self._open or self._open[-1].is_numbered:
             return PLAIN
         return item(len(self._open) - 1, label=self._next_label())
 
     def heading(self, level: int, attributes: Attributes) -> Style:
-        """Return the style of the next heading; it counts if it has a number."""
+        """Return the style of the next heading, with its number if it has one."""
         if self._open:
             return heading(level, "" if self._open[-1].is_numbered else self._next_label())
         is_header = attribute(attributes, "is-list-header") == "true"

@@ -78,9 +78,9 @@ def open_ole(source: Source, task: Task) -> Iterator[Ole]:
 
 
 def has_stream(source: Source, name: str) -> bool:
-    """Return whether the document is a compound file with this stream of its own.
+    """Return whether the document is a compound file with this stream.
 
-    Streams of embedded objects do not count: they lie in storages.
+    Streams of embedded objects do not count: they are in storages.
 
     Raises:
         CannotRead: the compound file is damaged.
@@ -95,7 +95,7 @@ def has_stream(source: Source, name: str) -> bool:
 
 
 def _read_encrypted(source: Source, task: Task) -> Extracted:
-    """Decrypt a new Office document and read it as the kind that it is."""
+    """Decrypt a new Office document, recognise its kind and read it."""
     if task.password is None:
         raise CannotRead.encrypted("document", None)
     # Imported late: kinds imports all readers.

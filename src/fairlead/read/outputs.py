@@ -20,7 +20,7 @@ _COMPRESSION = 4  # of 9: half the time of the usual 6, and hardly larger
 
 
 class Outputs:
-    """Gives outputs away as soon as they are made; warns of what the limits leave out."""
+    """Passes outputs on as soon as they are made; warns of outputs that the limits leave out."""
 
     def __init__(self, draft: Draft, task: Task) -> None:
         self._draft = draft
@@ -34,7 +34,7 @@ class Outputs:
     def add_picture(
         self, number: int, pages: int, render: Callable[[], Image.Image | None]
     ) -> bool:
-        """Make the picture of a page; False if there are to be no more."""
+        """Make the picture of a page; False if a limit forbids more."""
         limit = self._task.limits.page_pictures
         if number > limit:
             return self._no_more(pages, f"the limit is {limit}")
@@ -57,7 +57,7 @@ class Outputs:
         return False
 
     def add_searchable(self, make: Callable[[int], bytes | None]) -> None:
-        """Make the searchable PDF, of at most so many bytes; None if it would have more."""
+        """Make the searchable PDF. `make` gets the limit in bytes and returns None above it."""
         is_late = self.is_late()
         content = None if is_late else make(self._task.limits.output_bytes)
         if content is None:

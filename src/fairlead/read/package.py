@@ -136,7 +136,7 @@ class _RelationsHandler(XmlHandler):
             return
         role = attribute(attributes, "Type").rpartition("/")[2]
         target = unquote(attribute(attributes, "Target"))
-        # join() ignores the folder where the target begins with a slash.
+        # join() ignores the folder if the target begins with a slash.
         path = posixpath.normpath(posixpath.join("/", self._folder, target)).lstrip("/")
         self.relations.append(Relation(attribute(attributes, "Id"), role, path))
 
@@ -167,8 +167,10 @@ def has_main_type(types: tuple[bytes, ...], usual: str) -> Callable[[Source], bo
     def recognises(source: Source) -> bool:
         if _TYPES not in member_names(source):
             return False
-        listed = read_member(source, _TYPES)
-        return any(name in listed for name in types) if listed else usual in member_names(source)
+        content_types = read_member(source, _TYPES)
+        if not content_types:
+            return usual in member_names(source)
+        return any(name in content_types for name in types)
 
     return recognises
 
@@ -204,5 +206,5 @@ def add_properties(package: Package, draft: Draft) -> None:
     for name in [*package.targets("", "core-properties"), *usual][:1]:
         try:
             parse_xml([package.read(name)], Properties(draft))
-        except SyntaxError:  # lxml's errors are of this kind
+        except SyntaxError:  # a parse error of lxml
             draft.warn("the document's properties are damaged")

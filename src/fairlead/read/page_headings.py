@@ -1,4 +1,4 @@
-"""Tells the headings of a document by the size and weight of their letters."""
+"""Recognises the headings of a document by the size and weight of their letters."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _LARGER = 1.14  # than the body text
 _SAME_SIZE = 1.05
 _MAX_CHARACTERS = 200
 _MAX_BOLD_CHARACTERS = 100
-_MAX_REPEATS = 3  # what stands on more pages is a running title
+_MAX_REPEATS = 3  # a text on more pages is a running title
 _MIN_LETTERS = 3
 _MAX_LEVEL = 6
 _SENTENCE_END = (".", ",", ";", ":")

@@ -1,4 +1,4 @@
-"""Words, lines and tables on a page, as a PDF or OCR places them."""
+"""Words, lines and tables with their places on a page of a PDF or of a scan."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Ruling(NamedTuple):
 
 
 class Table(NamedTuple):
-    """Rows of cells, all with the same number, and the lines they were made of."""
+    """Rows with the same number of cells, and the lines that they were made of."""
 
     rows: list[list[str]]
     lines: tuple[Line, ...] = ()

@@ -14,7 +14,7 @@ _SAME_SIZE = 1.08
 
 
 class PageMarkdown:
-    """Collects the blocks of all pages, since only the whole document shows what is a heading."""
+    """Collects the blocks of all pages: headings are recognised in the whole document."""
 
     def __init__(self, limit: int) -> None:
         self._room = limit
@@ -70,7 +70,7 @@ def _paragraphs(blocks: list[Block]) -> Iterator[Paragraph | Table]:
                 yield _paragraph(lines)
             lines = []
         if isinstance(block, Table):
-            yield Table(block.rows)  # the places of its lines are not needed any more
+            yield Table(block.rows)  # without the places of its lines
         elif block.text.strip():
             lines.append(block)
     if lines:

@@ -1,4 +1,4 @@
-"""PDF, by PDFium; pages without text are read as pictures."""
+"""PDF, read by PDFium; pages without text are read by OCR."""
 
 from __future__ import annotations
 
@@ -81,10 +81,10 @@ def _open(source: Source, task: Task) -> Any:
 
 
 def _add_pages(document: Any, pages: int, draft: Draft, task: Task, copy: SearchableCopy) -> None:
-    wanted = draft.limit_pages(pages)
+    pages_to_read = draft.limit_pages(pages)
     markdown = PageMarkdown(draft.limits.characters)
     damaged = 0
-    for index, page in enumerate(_pages(document, wanted, Ocr(draft, task), task, copy)):
+    for index, page in enumerate(_pages(document, pages_to_read, Ocr(draft, task), task, copy)):
         damaged += page is None
         text, blocks = page or PageContent("", [])
         has_room = draft.add((_PAGE_BREAK if index else "") + text)
@@ -92,7 +92,7 @@ def _add_pages(document: Any, pages: int, draft: Draft, task: Task, copy: Search
         task.on_progress(index + 1, pages)
         if not has_room:
             break
-    if damaged == wanted:
+    if damaged == pages_to_read:
         raise CannotRead("damaged", "The PDF is damaged: none of its pages could be read.")
     if damaged:
         draft.warn(f"{damaged} of {pages} pages are damaged and could not be read")
@@ -121,17 +121,17 @@ def _pages(
 
 
 class _Embedded(NamedTuple):
-    """A page as the document has it, and what only its picture shows."""
+    """A page with its embedded text, and the places of pictures that may show more."""
 
     page: PageContent
     ocr_needed: bool
-    pictures: list[Box]  # with a part of the width and height of the page as unit
+    pictures: list[Box]  # with the width and height of the page as units
 
 
 def _with_ocr(
     document: Any, index: int, embedded: _Embedded, ocr: Ocr, task: Task
 ) -> tuple[PageContent, list[PlacedLayer]]:
-    """Return the page with what OCR recognises on it, and where that is."""
+    """Return the page with the text that OCR recognises, and the layers with its places."""
     page, layers = embedded.page, list[PlacedLayer]()
     if not ocr.ready():
         return page, layers
@@ -147,11 +147,11 @@ def _with_ocr(
         is_better = len(recognised.text) > len(page.text)
         return (recognised, [PlacedLayer(layer)]) if is_better else (page, layers)
     for box in embedded.pictures:
-        shown, layer = ocr.read(crop(image, box))
-        if shown.text:
+        recognised, layer = ocr.read(crop(image, box))
+        if recognised.text:
             separator = Line("", [])
-            text = f"{page.text}\n{shown.text}"
-            page = PageContent(text, [*page.blocks, separator, *shown.blocks])
+            text = f"{page.text}\n{recognised.text}"
+            page = PageContent(text, [*page.blocks, separator, *recognised.blocks])
             layers.append(PlacedLayer(layer, box))
     return page, layers
 

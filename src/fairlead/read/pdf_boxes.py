@@ -1,4 +1,4 @@
-"""Where PDFium places the characters of a page, and which of them are bold."""
+"""The places of the characters of a page in PDFium, and whether they are bold."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def address(pointer: Any) -> int:
 
 
 class Characters:
-    """The characters of a page by their places in the text."""
+    """The characters of a page, by their index in the text."""
 
     def __init__(self, text_page: Any, length: int, view: PageView) -> None:
         self._page = text_page.raw
@@ -104,7 +104,7 @@ class Characters:
 
 
 class PageView:
-    """The page as it is shown: its visible part, turned as the document says."""
+    """The page as shown: its visible part, with the rotation of the document."""
 
     def __init__(self, page: Any) -> None:
         self._left, self._bottom, self._right, self._top = page.get_bbox()

@@ -1,4 +1,4 @@
-"""What a PDF page draws beside text: ruling lines, as thin rectangles or strokes, and pictures."""
+"""The drawings of a PDF page: ruling lines, as thin rectangles or strokes, and pictures."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class DrawnObjects(NamedTuple):
 
 
 def drawn_objects(page: Any) -> DrawnObjects:
-    """Return the first paths and pictures of a page; those within forms are not looked at."""
+    """Return the first paths and pictures of a page, without those within forms."""
     raw = page.raw
     drawn = DrawnObjects([], [])
     by_type = {pdfium.FPDF_PAGEOBJ_PATH: drawn.paths, pdfium.FPDF_PAGEOBJ_IMAGE: drawn.pictures}
@@ -38,16 +38,16 @@ def drawn_objects(page: Any) -> DrawnObjects:
     page_address = address(raw)
     for index in range(min(pdfium.FPDFPage_CountObjects(raw), _MAX_OBJECTS)):
         pointer = get_object(page_address, index)
-        found = by_type.get(get_type(pointer)) if pointer else None
-        if found is not None:
-            found.append(ctypes.cast(pointer, pdfium.FPDF_PAGEOBJECT))
+        objects = by_type.get(get_type(pointer)) if pointer else None
+        if objects is not None:
+            objects.append(ctypes.cast(pointer, pdfium.FPDF_PAGEOBJECT))
     return drawn
 
 
-def object_box(drawn: Any) -> Box | None:
+def object_box(page_object: Any) -> Box | None:
     """Return the box around an object."""
     left, bottom, right, top = (ctypes.c_float() for _ in range(4))
-    if not pdfium.FPDFPageObj_GetBounds(drawn, left, bottom, right, top):
+    if not pdfium.FPDFPageObj_GetBounds(page_object, left, bottom, right, top):
         return None
     return left.value, top.value, right.value, bottom.value
 
@@ -72,9 +72,9 @@ def _lines(path: Any, segments: int) -> Iterator[Box]:
     if _is_line(box):
         yield box
     elif segments >= 4 and _is_stroked(path):
-        for one in _edges(box) if segments <= 6 else _straight_segments(path, segments):
-            if _is_line(one):
-                yield one
+        for edge in _edges(box) if segments <= 6 else _straight_segments(path, segments):
+            if _is_line(edge):
+                yield edge
 
 
 def _is_line(box: Box) -> bool:

@@ -1,4 +1,4 @@
-"""Counts the forms that a PDF draws within forms, before PDFium holds them all in memory."""
+"""Counts the forms that a PDF draws within forms, before PDFium loads them all into memory."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ Content = bytes | mmap.mmap
 def draws_too_much(content: Content) -> bool:
     """Return whether one form of the PDF draws more forms than fit into memory.
 
-    Forms can draw forms, which makes few bytes exceed any memory. PDFium draws them all when it
-    loads a page and ends the process when memory runs out, so they are counted before. Forms
-    that this count does not see still meet the limits of the process.
+    Forms can draw forms, so a few bytes can exceed any memory. PDFium draws them all when it loads
+    a page, and ends the process when memory runs out, so they are counted in advance. The limits of
+    the process still apply to forms that this count misses.
     """
     forms = _Forms(content)
     draws = [count for count, _ in forms.nested.values()]

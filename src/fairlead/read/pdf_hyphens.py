@@ -1,4 +1,4 @@
-"""Tells hyphens that break a word at the end of a line from hyphens of compounds."""
+"""Distinguishes hyphens that break a word at the end of a line from hyphens of compounds."""
 
 from __future__ import annotations
 

@@ -43,12 +43,12 @@ def needs_ocr(page: Any, text: str) -> bool:
 
 
 def pictures_beside(lines: list[Line], pictures: list[Any], view: PageView) -> list[Box]:
-    """Return where pictures are that may show text, as shares of the page.
+    """Return the places of pictures that may show text, as shares of the page.
 
-    Text over a picture is that of a scan which was read before, or has the picture behind it.
+    A picture with text over it is a scan with its recognised text, or a background.
     """
-    found = (object_box(shown) for shown in pictures[:_MAX_OBJECTS])
-    boxes = [view.box(box) for box in found if box]
+    raw_boxes = (object_box(picture) for picture in pictures[:_MAX_OBJECTS])
+    boxes = [view.box(box) for box in raw_boxes if box]
     beside = [view.share(box) for box in boxes if _is_high(box) and not _has_text(box, lines)]
     return [box for box in beside if _share(box) > _MIN_BESIDE_SHARE][:_MAX_PICTURES]
 

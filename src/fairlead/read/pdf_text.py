@@ -31,7 +31,7 @@ _MAX_HEADING_WORDS = 16
 
 @dataclass(slots=True)
 class _Piece:
-    """A line of the page's text, where it begins, and what is known of its place."""
+    """A line of the page's text, its start in that text, and its place on the page."""
 
     text: str
     start: int
@@ -125,12 +125,12 @@ def _rises(piece: _Piece, following: _Piece) -> bool:
 def _with_gaps(pieces: list[_Piece], characters: Characters) -> list[_Piece]:
     """Return the lines that are wider than their letters, and their neighbours."""
     letter = _letter_width(pieces, characters)
-    chosen: set[int] = set()
+    chosen_indexes: set[int] = set()
     for index, piece in enumerate(pieces):
         width = piece.box[2] - piece.box[0]
         if width > (_WIDER * letter * _length(piece.whole) + _GAP) * piece.height:
-            chosen.update(range(index - _NEIGHBOURS, index + _NEIGHBOURS + 1))
-    return [piece for index, piece in enumerate(pieces) if index in chosen]
+            chosen_indexes.update(range(index - _NEIGHBOURS, index + _NEIGHBOURS + 1))
+    return [piece for index, piece in enumerate(pieces) if index in chosen_indexes]
 
 
 def _letter_width(pieces: list[_Piece], characters: Characters) -> float:
@@ -171,7 +171,7 @@ def _line(piece: _Piece) -> Line:
 
 
 def _join_raised(lines: list[Line]) -> list[Line]:
-    """Join what PDFium takes for lines of their own: raised and lowered letters within a word."""
+    """Join raised and lowered letters within a word, which are lines of their own in PDFium."""
     joined: list[Line] = []
     for line in lines:
         if joined and _continues(joined[-1], line):

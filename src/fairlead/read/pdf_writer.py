@@ -1,4 +1,4 @@
-"""Writes a PDF: pages with a picture, or with text that can be searched and is not drawn."""
+"""Writes a PDF: pages with a picture, or with text that is searchable but not drawn."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Picture(NamedTuple):
 
 
 class PdfWriter:
-    """Collects the objects of a PDF; `size` is how many bytes they have up to now."""
+    """Collects the objects of a PDF; `size` is their number of bytes."""
 
     def __init__(self) -> None:
         self._content = bytearray(_HEADER)

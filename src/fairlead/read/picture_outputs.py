@@ -27,13 +27,13 @@ class PictureOutputs:
             self._jpeg = _jpeg(source, image, task.limits.output_bytes)
             self._is_exact = image.format in _DRAWINGS
 
-    def add(self, number: int, pages: int, shown: Image.Image, layer: TextLayer) -> None:
+    def add(self, number: int, pages: int, image: Image.Image, layer: TextLayer) -> None:
         if self._has_pictures:
             self._has_pictures = self._outputs.add_picture(
-                number, pages, lambda: fit(shown, MAX_PICTURE_PIXELS)
+                number, pages, lambda: fit(image, MAX_PICTURE_PIXELS)
             )
         if self._pdf is not None and not self._outputs.is_late():
-            self._pdf.add_page(shown, layer, self._jpeg, is_exact=self._is_exact)
+            self._pdf.add_page(image, layer, self._jpeg, is_exact=self._is_exact)
 
     def finish(self) -> None:
         if self._pdf is not None:
@@ -41,7 +41,7 @@ class PictureOutputs:
 
 
 def _jpeg(source: Source, image: Image.Image, limit: int) -> Jpeg | None:
-    """Return the JPEG as it was submitted, if a PDF can have it so."""
+    """Return the JPEG as it was submitted, if a PDF can contain it unchanged."""
     turn = _TURNS.get(orientation(image))
     if image.format != "JPEG" or image.mode not in ("L", "RGB") or turn is None:
         return None

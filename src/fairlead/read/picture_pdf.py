@@ -1,4 +1,4 @@
-"""A searchable PDF of pictures: each is a page, with its text where the picture shows it."""
+"""A searchable PDF of pictures: each is a page, with its text at the place in the picture."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class PicturePdf:
     def add_page(
         self, image: Image.Image, layer: TextLayer, jpeg: Jpeg | None, *, is_exact: bool
     ) -> None:
-        """Add a picture with its text. `is_exact`: it is a drawing, and is to stay as it is."""
+        """Add a picture with its text. `is_exact`: compress a drawing without loss."""
         if self.is_full:
             return
         width, height = _paper(image)
@@ -92,7 +92,7 @@ def _compressed(image: Image.Image) -> Picture:
 
 
 def _exact(image: Image.Image) -> Picture:
-    """Return the data of a PNG, which a PDF can have as they are."""
+    """Return the data of a PNG, which a PDF can contain unchanged."""
     content = png(image)
     bits, colours = content[24], content[25]
     space, components = (b"/DeviceRGB", 3) if colours else (b"/DeviceGray", 1)

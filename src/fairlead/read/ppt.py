@@ -24,7 +24,7 @@ _FIELD = "*"  # stands for a date or a number
 
 
 class _Record(NamedTuple):
-    """A record of the stream: its header, and where its content lies."""
+    """A record of the stream: its header, and the place of its content."""
 
     data: bytes
     kind: int
@@ -47,7 +47,7 @@ class _Record(NamedTuple):
         return self.data[self.start : self.end].decode(encoding, "replace")
 
 
-class _Text(NamedTuple):
+class _SlideText(NamedTuple):
     """A text of a slide and its role."""
 
     role: int
@@ -58,7 +58,7 @@ class _Entry(NamedTuple):
     """A slide in a list: its object, the texts stored in the list, and its identifier."""
 
     place: int
-    outline: list[_Text]
+    outline: list[_SlideText]
     key: int
 
 
@@ -101,14 +101,14 @@ def _record_at(data: bytes, offset: int, kind: int) -> _Record | None:
     return record if record is not None and record.kind == kind else None
 
 
-def _slides(data: bytes, latest_edit: int) -> list[list[_Text]]:
-    """Return the texts of each slide as the last edit left them; none if that is damaged."""
+def _slides(data: bytes, latest_edit: int) -> list[list[_SlideText]]:
+    """Return the texts of each slide after the last edit; none if that is damaged."""
     places, document_id = _places(data, latest_edit)
     document = _record_at(data, places.get(document_id, -1), _DOCUMENT)
     if document is None:
         return []
     lists = {record.instance: record for record in document.children() if record.kind == _LIST}
-    notes: dict[int, list[_Text]] = {}
+    notes: dict[int, list[_SlideText]] = {}
     for entry in _entries(lists.get(_NOTES_LIST)):
         record = _record_at(data, places.get(entry.place, -1), _NOTES)
         if record is not None:
@@ -118,7 +118,7 @@ def _slides(data: bytes, latest_edit: int) -> list[list[_Text]]:
     for entry in _entries(lists.get(_SLIDE_LIST)):
         record = _record_at(data, places.get(entry.place, -1), _SLIDE)
         texts = list(_texts(record, entry.outline)) if record is not None else []
-        # Texts that the slide does not place itself, such as a deleted frame's, come last.
+        # Texts without a place on the slide, such as those of a deleted frame, are last.
         rest = [text for text in entry.outline if text not in texts]
         slides.append([*texts, *rest, *notes.get(entry.key, [])])
     return slides
@@ -165,26 +165,26 @@ def _entries(listing: _Record | None) -> list[_Entry]:
         elif record.kind == _TEXT_ROLE:
             role = record.integer(role)
         elif record.kind in (_TEXT, _NARROW_TEXT) and entries:
-            entries[-1].outline.append(_Text(role, record.text()))
+            entries[-1].outline.append(_SlideText(role, record.text()))
     return entries
 
 
-def _texts(around: _Record, outline: list[_Text], depth: int = 0) -> Iterator[_Text]:
+def _texts(parent: _Record, outline: list[_SlideText], depth: int = 0) -> Iterator[_SlideText]:
     """Yield the texts within a record; references are to texts of the outline."""
     role = -1
-    for record in around.children():
+    for record in parent.children():
         if record.is_container and depth < _MAX_DEPTH:
             yield from _texts(record, outline, depth + 1)
         elif record.kind == _TEXT_ROLE:
             role = record.integer(role)
         elif record.kind in (_TEXT, _NARROW_TEXT):
-            yield _Text(role, record.text())
+            yield _SlideText(role, record.text())
         elif record.kind == _REFERENCE:
             index = record.integer(len(outline))
             yield from outline[index : index + 1]
 
 
-def _write(text: _Text, writer: TextWriter) -> None:
+def _write(text: _SlideText, writer: TextWriter) -> None:
     if text.text == _FIELD:
         return
     style = heading(2) if text.role in _TITLES else item() if text.role in _BODIES else PLAIN

@@ -101,7 +101,7 @@ def write_rtf(data: bytes, writer: TextWriter) -> None:
 
 
 def _group_end(data: bytes, at: int) -> int:
-    """Return where the current group ends, by its braces alone."""
+    """Return the end of the current group, by counting braces."""
     depth = 0
     while match := _GROUP.search(data, at):
         at = match.end() + int(match[1] or 0)
@@ -262,9 +262,9 @@ class _Parser:
             return
         data, at = self._next
         note = _NOTE.search(data, at, at + _NOTE_BYTES)
-        kind, shown = ("endnote", roman) if note and note[1] else ("footnote", str)
+        kind, number_format = ("endnote", roman) if note and note[1] else ("footnote", str)
         self._note_counts[kind] += 1
-        self._note_label = shown(self._note_counts[kind])
+        self._note_label = number_format(self._note_counts[kind])
         self._writer.reference(self._note_label)
 
     def _write(self, text: str) -> None:

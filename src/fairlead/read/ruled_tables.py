@@ -91,7 +91,7 @@ class Grid:
         return _as_table([[" ".join(word.text for word in cell) for cell in row] for row in rows])
 
     def _owners(self, columns: int, bands: int) -> list[list[tuple[int, int]]]:
-        """Return for each cell the first cell of those it is merged with."""
+        """Return for each cell the first of the cells that it is merged with."""
         owners = [[(band, column) for column in range(columns)] for band in range(bands)]
         left = [[line for line in self._vertical if _is_beside(x, line)] for x in self.xs]
         above = [[line for line in self._horizontal if _is_level(y, line)] for y in self.ys]
@@ -223,8 +223,8 @@ def _touching(horizontal: list[Ruling], vertical: list[Ruling]) -> list[list[Rul
     for down in vertical:
         touched = [group for group in groups if any(_cross(line, down) for line in group)]
         if touched:
-            groups = [group for group in groups if not any(group is each for each in touched)]
-            groups.append([down, *(line for group in touched for line in group)])
+            others = [group for group in groups if not any(group is other for other in touched)]
+            groups = [*others, [down, *(line for group in touched for line in group)]]
     return [group for group in groups if len(group) > 2]
 
 

@@ -1,4 +1,4 @@
-"""Finds the ruling lines of a scanned page, and takes them off for a second reading."""
+"""Finds the ruling lines of a scanned page, and removes them for a second reading."""
 
 from __future__ import annotations
 
@@ -58,14 +58,14 @@ def _lighter_than(level: int) -> list[int]:
 
 
 def _lines(ink: Image.Image) -> Image.Image:
-    """Return where horizontal lines are; a pixel stands for a block that is one pixel high."""
+    """Return a picture of the horizontal lines; each of its pixels is a block one pixel high."""
     blocks = -(-ink.width // _BLOCK)
     padded = ink.crop((0, 0, blocks * _BLOCK, ink.height))
     share = padded.resize((blocks, ink.height), Image.Resampling.BOX)
-    # A line that is not quite level goes on in the next row of pixels.
+    # A line that is not quite level continues in the next row of pixels.
     full = _combined(ImageChops.lighter, share.point(_lighter_than(_FULL)), [(0, 1), (0, -1)])
-    begun = _combined(ImageChops.darker, full, [(x, 0) for x in range(1, _BLOCKS)])
-    lines = _combined(ImageChops.lighter, begun, [(-x, 0) for x in range(1, _BLOCKS)])
+    starts = _combined(ImageChops.darker, full, [(x, 0) for x in range(1, _BLOCKS)])
+    lines = _combined(ImageChops.lighter, starts, [(-x, 0) for x in range(1, _BLOCKS)])
     beside = ImageChops.lighter(_moved(lines, 1, 0), _moved(lines, -1, 0))
     ends = ImageChops.darker(share.point(_lighter_than(_PART)), beside)
     lines = ImageChops.lighter(lines, ends)

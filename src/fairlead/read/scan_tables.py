@@ -1,8 +1,9 @@
 """Finds tables among the lines that OCR recognised.
 
-OCR takes the columns of a table without rules for columns of prose, and drops single digits among
-them. So rows are put together by their places first, and the area of a table is read again. Ruling
-lines, which OCR takes for letters, are taken off before that, and say which words share a cell.
+OCR mistakes the columns of a table without rules for columns of prose, and drops single digits in
+them. So lines are first combined into rows by their places, and the area of a table is read again.
+OCR mistakes ruling lines for letters, so they are removed before that; they tell which words share
+a cell.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from fairlead.read.page_layout import Block, Line, PageContent, Ruling, Table
 from fairlead.read.ruled_tables import Grid, find_grids, take_ruled_tables
 
 _SAME_ROW = 0.5  # of the height of the lower line
-_MIN_LETTERS = 0.9  # of those read before: a column of digits was perhaps read as words
+_MIN_LETTERS = 0.9  # of the first reading, which may have read a column of digits as words
 _MAX_AREAS = 5  # read again on a page
 _PROSE_LINES = 0.5  # begin with a small letter
 _PROSE_WORDS = 2.0  # in a line
@@ -100,19 +101,19 @@ def _text(lines: list[Line]) -> str:
     return "\n".join(line.text for line in lines).strip("\n")
 
 
-def _read_again(lines: list[Line], table: tuple[Line, ...], again: list[Line]) -> list[Line]:
-    """Take the second reading of a table, unless it lacks letters."""
-    if _letters(again) < _MIN_LETTERS * _letters(table):
+def _read_again(lines: list[Line], table: tuple[Line, ...], second: list[Line]) -> list[Line]:
+    """Use the second reading of a table, unless it lacks letters."""
+    if _letters(second) < _MIN_LETTERS * _letters(table):
         return lines
-    return _replaced(lines, table, again)
+    return _replaced(lines, table, second)
 
 
 def _is_prose(table: Table) -> bool:
     """Return whether these are narrow columns of prose: lines begin in the middle of sentences."""
     columns = [[cell for cell in column if cell] for column in zip(*table.rows, strict=True)]
     cells = [cell for column in columns for cell in column]
-    begun = sum(cell[0].islower() for cell in cells)
-    return begun >= _PROSE_LINES * len(cells) and all(
+    continued = sum(cell[0].islower() for cell in cells)
+    return continued >= _PROSE_LINES * len(cells) and all(
         sum(len(cell.split()) for cell in column) >= _PROSE_WORDS * len(column)
         for column in columns
     )
@@ -147,17 +148,17 @@ def _letters(lines: Iterable[Line]) -> int:
     return sum(len(word.text) for line in lines for word in line.words)
 
 
-def _replaced(lines: list[Line], table: tuple[Line, ...], again: list[Line]) -> list[Line]:
+def _replaced(lines: list[Line], table: tuple[Line, ...], second: list[Line]) -> list[Line]:
     """Put the lines of a table where its first line was."""
-    taken = set(map(id, table))
-    first = next(index for index, line in enumerate(lines) if id(line) in taken)
-    before, after = lines[:first], [line for line in lines[first:] if id(line) not in taken]
+    table_ids = set(map(id, table))
+    first = next(index for index, line in enumerate(lines) if id(line) in table_ids)
+    before, after = lines[:first], [line for line in lines[first:] if id(line) not in table_ids]
     while after and not after[0].words:
         after = after[1:]
     while before and not before[-1].words:
         before = before[:-1]
     blank = Line("", [])
-    return [*before, blank, *again, blank, *after]
+    return [*before, blank, *second, blank, *after]
 
 
 def _without_places(blocks: Iterable[Block]) -> list[Block]:

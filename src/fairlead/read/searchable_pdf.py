@@ -1,6 +1,6 @@
-"""A copy of a PDF in which the text of scanned pages can be searched.
+"""A copy of a PDF in which the text of scanned pages is searchable.
 
-PDFium adds the text that OCR recognised to the pages that have none. All else stays as it is.
+PDFium adds the text that OCR recognised to the pages that have none. Nothing else is changed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class SearchableCopy:
     def __init__(self, source: Source, password: str | None) -> None:
         self._source = source
         self._password = password
-        self._copy: Any = None  # a document of its own: the reader flattens the fields of its own
+        self._copy: Any = None  # opened again, as the reader flattens the fields of its document
 
     def add(self, index: int, layers: Sequence[PlacedLayer]) -> None:
         """Add text to a page."""
@@ -51,7 +51,7 @@ class SearchableCopy:
             page.gen_content()
 
     def content(self, limit: int) -> bytes | None:
-        """Return the copy; the document itself where nothing was added. None if it is too large."""
+        """Return the copy, or the document itself if nothing was added; None if it is too large."""
         if self._copy is None:
             return self._source.read(limit) if self._source.size <= limit else None
         target = _Bounded(limit)
@@ -64,7 +64,7 @@ class SearchableCopy:
 
 
 class _Bounded(io.BytesIO):
-    """Keeps up to so many bytes. PDFium cannot be told to stop."""
+    """Drops the bytes beyond a limit, because PDFium cannot be stopped."""
 
     def __init__(self, limit: int) -> None:
         super().__init__()
@@ -85,7 +85,7 @@ def _place(box: Box) -> Transform:
 
 
 def _shown(page: Any) -> Transform:
-    """Return how the page as it is shown, as 1 × 1 and y downwards, becomes that of the PDF."""
+    """Return the transform from the page as shown, as 1 × 1 and y downwards, to that of the PDF."""
     (e, f), (right, right_y), (down, down_y) = (
         _point(page, x, y) for x, y in ((0, 0), (_DEVICE, 0), (0, _DEVICE))
     )
@@ -99,7 +99,7 @@ def _point(page: Any, x: int, y: int) -> tuple[float, float]:
 
 
 def _form(document: Any, width: float, height: float, content: bytes) -> Any:
-    """Return content as a form: what a page draws before it cannot change how it is drawn."""
+    """Return the content as a form, so that earlier operators of the page do not affect it."""
     writer = PdfWriter()
     writer.add_page((0, 0, width, height), content)
     with (

@@ -1,6 +1,6 @@
-"""Puts lines of a page together that may be rows of a table without ruling lines.
+"""Combines lines of a page that may be rows of a table without ruling lines.
 
-Lines are taken in the order of the text, so that columns of prose, which are written one after
+Lines are combined in the order of the text, so that columns of prose, which are written one after
 the other, never become rows of single lines.
 """
 
@@ -89,8 +89,8 @@ def _rises(row: Row, following: Row) -> bool:
     return following.top < row.bottom and following.words[0].left > row.words[-1].right
 
 
-def overlap(one: Gap, other: Gap) -> float:
-    return min(one[1], other[1]) - max(one[0], other[0])
+def overlap(first: Gap, second: Gap) -> float:
+    return min(first[1], second[1]) - max(first[0], second[0])
 
 
 @dataclass(slots=True)
@@ -126,11 +126,11 @@ class _Cells:
         self._cells = _cells_of(self.first)
 
     def take(self, row: Row) -> bool:
-        """Add lines that continue the last cell, or stand to the right of it and not below."""
+        """Add lines that continue the last cell, or are to the right of it and not below."""
         if not row.words or row.is_contents:
             return False
         texts = _cells_of(row)
-        # What stands under the first cell, and beside it, is the next row.
+        # Text under the first cell and beside it belongs to the next row.
         if (len(texts) == 1 or len(self._cells) > 1) and self._continues(row, texts[0]):
             self._cells[-1].add(texts[0].as_word())
             self._cells += texts[1:]

@@ -70,7 +70,7 @@ def _separator(text: str, *, whole: bool) -> str | None:
 
 
 def _columns(lines: list[str], separator: str) -> int:
-    """Return the number of columns if nearly all rows have as many; else 0."""
+    """Return the number of columns if nearly all rows have it; otherwise 0."""
     try:
         parsed = list(csv.reader(iter(f"{line}\n" for line in lines), delimiter=separator))
     except csv.Error:

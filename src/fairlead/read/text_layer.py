@@ -1,4 +1,4 @@
-"""The words that OCR found in a picture, as text of a PDF page that is not drawn."""
+"""The words that OCR recognised in a picture, as invisible text of a PDF page."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Transform(NamedTuple):
         return " ".join(f"{value:.4f}".rstrip("0").rstrip(".") for value in self).encode()
 
 
-# Pictures are one wide and one high here, and y grows downwards.
+# Pictures have the size 1 × 1 here, and y grows downwards.
 _TURNED_RIGHT = {
     0: Transform(1, 0, 0, 1, 0, 0),
     90: Transform(0, 1, -1, 0, 1, 0),
@@ -60,7 +60,7 @@ class TextLayer(NamedTuple):
     turned: int = 0
 
     def content(self, page: Transform) -> bytes:
-        """Return the text as operators of a page; `page` takes the picture, as 1 × 1, there."""
+        """Return the text as operators; `page` maps the picture, as 1 × 1, to the page."""
         if not self.lines:
             return b""
         to_unit = Transform(1 / self.width, 0, 0, 1 / self.height, 0, 0)
@@ -77,14 +77,14 @@ EMPTY_LAYER = TextLayer([], 1, 1)
 
 
 def turn_right(degrees: int) -> Transform:
-    """Return how a picture of size 1 × 1 is turned by 0, 90, 180 or 270 degrees."""
+    """Return the transform that turns a picture of size 1 × 1 by 0, 90, 180 or 270 degrees."""
     return _TURNED_RIGHT[degrees]
 
 
 def _words(line: Line) -> Iterator[tuple[Transform, bytes]]:
-    """Yield each word as it lies in the picture, stretched to its width, and its codes.
+    """Yield the place of each word in the picture, stretched to its width, and its codes.
 
-    A space of its own fills the gap to the next word, so that programs do not have to guess it.
+    A space fills the gap to the next word, so that programs need not guess it.
     """
     for word, following in pairwise([*line.words, None]):
         assert word is not None  # noqa: S101 (only the last one is)

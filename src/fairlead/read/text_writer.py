@@ -15,8 +15,8 @@ _MAX_ROWS_HELD = 200  # of a Markdown table, whose width must be known before it
 _LAYOUT_CHARACTERS = 800  # a cell with more, in several blocks, belongs to a page layout
 _SPECIAL = re.compile(r"[\\`*<\[]|(?<![^\W_])_|_(?![^\W_])")
 _LINE_START = re.compile(r"^(\s*)(#{1,6}(?=\s|$)|>|[-+](?=\s|$)|\d{1,9}(?=[.)](?:\s|$)))", re.M)
-# Marks around the number of a note within a block. Readers never write these controls, and
-# BoundedText drops strange ones.
+# Marks around the number of a note within a block. Readers never write these control characters,
+# and BoundedText drops others.
 _REFERENCE, _NOTE, _MARK_END = "\x01", "\x03", "\x02"
 _NOTE_MARKS = re.compile(f"([{_REFERENCE}{_NOTE}])([^{_MARK_END}]*){_MARK_END}")
 _LIST_MARK = re.compile(r"\d{1,9}[.)]")  # a label that Markdown itself knows
@@ -24,7 +24,7 @@ _LINE_BREAKS = re.compile(r"\s*\n\s*")
 
 
 class Style(NamedTuple):
-    """A block's prefix in Markdown, and whether no blank line separates it from its like.
+    """A block's prefix in Markdown; `close`: without a blank line between two such blocks.
 
     `label` is its number as the document shows it, such as 4.2 or (a).
     """
@@ -82,7 +82,7 @@ class TextWriter:
         self._break = ""
 
     def write(self, text: str) -> bool:
-        """Write text as it stands."""
+        """Write text unchanged."""
         if self._space and self._pieces:
             if self._pieces[-1].startswith(_NOTE):
                 # Documents have blanks and tabs of their own after the mark of a note.
@@ -138,7 +138,7 @@ class TextWriter:
             self._break = "\n\f"
 
     def part(self) -> None:
-        """Begin something else, such as the body after a header, after a blank line."""
+        """Begin another part, such as the body after a header, after a blank line."""
         self._end_block()
         self._flush_rows()
         self._break = self._break or "\n\n"
@@ -331,9 +331,9 @@ class TextWriter:
         self.draft.add((gap if self.draft.text.length else "") + text)
 
     def _add_markdown(self, markdown: str, breaks: int) -> None:
-        begun = self.draft.markdown.length
+        has_text = self.draft.markdown.length > 0
         markdown = _NOTE_MARKS.sub(_note_markdown, markdown) if _MARK_END in markdown else markdown
-        self.draft.markdown.add(("\n" * breaks if begun else "") + markdown)
+        self.draft.markdown.add(("\n" * breaks if has_text else "") + markdown)
 
     def _flush_rows(self) -> None:
         rows, self._rows = self._rows, []
@@ -355,7 +355,7 @@ def _is_layout(cells: list[list[tuple[Style, str]]]) -> bool:
 
 
 def block_markdown(style: Style, text: str) -> str:
-    """Return a block with its mark; what would be Markdown by chance is escaped."""
+    """Return a block with its mark; text that would be Markdown by chance is escaped."""
     if style.exact:
         fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
         return f"{fence}\n{text}\n{fence}"
@@ -383,7 +383,7 @@ def _escape(text: str) -> str:
 
 
 def _escape_line_start(match: re.Match[str]) -> str:
-    # After a number, the point is what makes a list.
+    # After a number, the full stop makes a list.
     mark = match[2]
     return match[1] + (f"{mark}\\" if mark.isdigit() else f"\\{mark}")
 

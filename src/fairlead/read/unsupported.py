@@ -33,7 +33,7 @@ _MEMBERS: tuple[tuple[str, str], ...] = (
 
 
 def refusal(source: Source) -> CannotRead | None:
-    """Return why the document cannot be read, if its first bytes show that."""
+    """Return the error for a document whose first bytes show that it cannot be read."""
     if b"%PDF-".startswith(source.head):
         return CannotRead("damaged", "The document breaks off right after its beginning.")
     if source.head.startswith(ZIP[0]) and not member_names(source):

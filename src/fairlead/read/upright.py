@@ -9,7 +9,7 @@ _MODES = ("1", "L", "RGB")
 
 
 def upright(frame: Image.Image) -> Image.Image:
-    """Return a copy of the picture: black and white, grey, or in colours."""
+    """Return an upright copy of the picture: black and white, grey, or in colours."""
     image = turned_upright(flattened(frame), orientation(frame))
     shown = image.copy() if image is frame else image
     shown.info = {"dpi": frame.info["dpi"]} if "dpi" in frame.info else {}
@@ -21,7 +21,7 @@ def orientation(frame: Image.Image) -> int:
 
 
 def turned_upright(image: Image.Image, orientation: int) -> Image.Image:
-    """Turn and mirror the picture as its tag says."""
+    """Turn and mirror the picture by its orientation tag."""
     if orientation == 1:
         return image
     image = image.copy()

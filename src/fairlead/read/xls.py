@@ -30,7 +30,7 @@ def _is_bare_book(source: Source) -> bool:
 
 
 def _read(source: Source, task: Task) -> Extracted:
-    """Each sheet under its name, a row a line; formulas give the values last computed."""
+    """Each sheet under its name, one row per line; formulas as their last computed values."""
     draft = Draft("xls", library("xlrd"), task.limits)
     book = _open(source)
     if book is None:
@@ -58,7 +58,7 @@ def _open(source: Source) -> Any:
             file_contents=source.read(source.size),
             logfile=io.StringIO(),
             on_demand=True,
-            ragged_rows=True,  # as many cells as a row has, not as the widest one
+            ragged_rows=True,  # rows keep their own lengths
         )
     except xlrd.XLRDError as error:
         if "encrypted" in str(error):

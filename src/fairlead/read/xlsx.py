@@ -1,4 +1,4 @@
-"""Excel sheets (xlsx), row by row: the size that a sheet claims is never allocated."""
+"""Excel sheets (xlsx), row by row: memory never depends on the size that a sheet claims."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _LAST_DAY = 2_958_466  # the year 10000
 
 
 def shown_blanks(blank: int) -> int:
-    """Return how many empty cells to show for so many, so that rows do not become giant."""
+    """Return how many of so many empty cells to show, so that rows do not become giant."""
     return blank if 0 <= blank <= _MAX_BLANKS else int(blank > 0)
 
 
@@ -52,7 +52,7 @@ def _shows_date_or_time(code: str) -> tuple[bool, bool]:
 
 
 class NumberFormats:
-    """Formats the numbers of cells: days since 1900 or 1904 as dates where the style says so."""
+    """Formats the numbers of cells; with a date style, days since 1900 or 1904 become dates."""
 
     def __init__(self, codes: Sequence[str], *, from_1904: bool) -> None:
         self._codes = codes
@@ -81,13 +81,13 @@ class NumberFormats:
 
 
 def _read(source: Source, task: Task) -> Extracted:
-    """Each sheet under its name, a row a line; formulas give the values last computed."""
+    """Each sheet under its name, one row per line; formulas as their last computed values."""
     draft = Draft("xlsx", library("lxml"), task.limits)
     writer = TextWriter(draft)
     with open_package(source, task) as package:
         add_properties(package, draft)
         main = package.main("xl/workbook.xml")
-        book = _Book()
+        book = _Workbook()
         parse_xml(package.chunks(main), book)
         relations = package.relations(main)
         by_id = {relation.id: relation.target for relation in relations}
@@ -121,7 +121,7 @@ def _read_formats(package: Package, name: str, *, from_1904: bool) -> NumberForm
     return NumberFormats(codes, from_1904=from_1904)
 
 
-class _Book(XmlHandler):
+class _Workbook(XmlHandler):
     """The names of the sheets, and the first day of its calendar."""
 
     def __init__(self) -> None:

@@ -12,9 +12,9 @@ Attributes = Mapping[str, str]
 
 
 class XmlHandler:
-    """Receives elements and text; names come without their namespace.
+    """Receives elements and text; names are without their namespace.
 
-    Elements named in `skipped` are left out with everything in them.
+    Elements named in `skipped` are left out with all their content.
     """
 
     skipped: frozenset[str] = frozenset()
@@ -28,7 +28,7 @@ class XmlHandler:
         pass
 
     def on_text(self, text: str) -> None:
-        """Receive text; one text may come in several pieces."""
+        """Receive text, possibly in several pieces."""
 
     # The interface that lxml calls:
 
@@ -111,7 +111,7 @@ def detect_memory_shortage() -> Iterator[None]:
     try:
         yield
     except etree.XMLSyntaxError as error:
-        # The error's own code is that of the first entry; the lack of memory is a later one.
+        # The error has the code of the first entry; the lack of memory is a later entry.
         entries = list(error.error_log)  # type: ignore[call-overload] # the stubs lack __iter__
         if any(entry.type == etree.ErrorTypes.ERR_NO_MEMORY for entry in entries):
             raise MemoryError from error

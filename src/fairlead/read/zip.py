@@ -17,7 +17,7 @@ BAD_ZIP = (zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError, ValueE
 
 
 class _DirectoryGuard(io.BufferedReader):
-    """A file that refuses giant single reads: only a giant zip directory asks for one."""
+    """A file that refuses giant single reads: only a giant zip directory causes one."""
 
     def read(self, size: int | None = -1, /) -> bytes:
         if size is not None and size > MAX_DIRECTORY_BYTES:
@@ -30,7 +30,7 @@ def open_zip(source: Source) -> Iterator[zipfile.ZipFile]:
     """The document as a zip archive.
 
     Raises:
-        zipfile.BadZipFile: it is none.
+        zipfile.BadZipFile: it is not an archive.
         CannotRead: its directory is too large to be loaded.
     """
     with source.open() as raw:

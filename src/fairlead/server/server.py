@@ -24,7 +24,7 @@ from fairlead.server.app import create_app
 from fairlead.server.connection_limits import LimitedConnection
 from fairlead.server.context import ServerContext
 from fairlead.server.request_log import log_requests
-from fairlead.worker.engine import EngineService
+from fairlead.worker.engine_service import EngineService
 
 _FRAMEWORK_LOG = logging.getLogger("uvicorn.error")
 STOP_SECONDS = 30

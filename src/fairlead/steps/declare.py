@@ -1,4 +1,4 @@
-"""What the user's module writes: `@step`, `Result`, `Refuse` and `RetryLater`."""
+"""What the user's module imports: `@step`, `Result`, `Refuse` and `RetryLater`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fairlead.steps.outcomes import StepOptions
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Content = bytes | str | Path
-"""Bytes, or the path of a file that has them."""
+"""Bytes, or the path of a file."""
 Part = tuple[str, Content] | tuple[str, Content, str]
 
 _ATTRIBUTE = "__fairlead_step__"
@@ -34,7 +34,7 @@ def step(
 
 
 def step(function: Function | None = None, /, **options: Any) -> Any:
-    """Declare how a function is run as a step; the function itself stays as it is.
+    """Declare how a function runs as a step; the function itself is not changed.
 
     `attempts`: how often it is tried if it raises, dies or takes too long. `timeout`: seconds for
     one attempt. `concurrency`: jobs at once in each worker, as threads, or on an event loop for
@@ -48,7 +48,7 @@ def step(function: Function | None = None, /, **options: Any) -> Any:
 
 
 def options_of(function: Callable[..., Any]) -> StepOptions:
-    """The options that its decorator gave; the defaults for a plain function."""
+    """The options of its decorator; the defaults for a plain function."""
     options: StepOptions = getattr(function, _ATTRIBUTE, StepOptions())
     return options
 
@@ -81,10 +81,10 @@ def _checked(options: StepOptions) -> StepOptions:
 
 @dataclass(frozen=True)
 class Result:
-    """What a step found. What it leaves out, earlier steps' results keep.
+    """The result of a step. For fields that it leaves out, the results of earlier steps stay.
 
-    `files` are kept with the document by name. `parts` become documents of their own: pairs of name
-    and content, with the name of their pipeline as an optional third element.
+    `files` are stored with the document by name. `parts` become documents of their own: pairs of
+    name and content, with the name of their pipeline as an optional third element.
     """
 
     text: str | None = None

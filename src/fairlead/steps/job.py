@@ -1,4 +1,4 @@
-"""The job that a step gets: the document, and what earlier steps found in it."""
+"""The job that a step gets: the document, and the results of earlier steps."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
+from fairlead.steps.disk_full import retrying_on_full_disk
 from fairlead.steps.outcomes import StepJob
-from fairlead.steps.room import waiting_for_room
 
 
 class Job:
@@ -37,17 +37,17 @@ class Job:
 
     @property
     def name(self) -> str:
-        """The document's name. It is no path: `path` is where the original lies."""
+        """The document's name, not its path: that is `path`."""
         return self._record.name
 
     @property
     def kind(self) -> str | None:
-        """The kind of document, where an earlier step has found it: "pdf", "docx"."""
+        """The kind of document, if an earlier step has detected it: "pdf", "docx"."""
         return self._record.kind
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """What was submitted with the document."""
+        """The metadata that was submitted with the document."""
         return self._record.metadata
 
     @property
@@ -56,11 +56,11 @@ class Job:
 
     @cached_property
     def path(self) -> Path:
-        """The file of the original, to be read only; that of a short one is written now."""
+        """The file of the original, for reading only. The file of a short one is written now."""
         path = self._record.folder / "original"
         content = self._record.contents.get("original")
         if content is not None:
-            with waiting_for_room():
+            with retrying_on_full_disk():
                 path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
                 path.write_bytes(content)
         return path
@@ -77,35 +77,35 @@ class Job:
 
     @cached_property
     def text(self) -> str:
-        """The text that earlier steps found; empty where there is none."""
-        return self._found("text") or ""
+        """The text of earlier steps; empty if there is none."""
+        return self._earlier("text") or ""
 
     @cached_property
     def markdown(self) -> str:
-        """The Markdown that earlier steps found; the text where there is none."""
-        found = self._found("markdown")
-        return self.text if found is None else found
+        """The Markdown of earlier steps; the text if there is none."""
+        markdown = self._earlier("markdown")
+        return self.text if markdown is None else markdown
 
     @cached_property
     def data(self) -> dict[str, Any]:
-        """The data that earlier steps found."""
-        data: dict[str, Any] = json.loads(self._found("data.json") or "{}")
+        """The data of earlier steps."""
+        data: dict[str, Any] = json.loads(self._earlier("data.json") or "{}")
         return data
 
     def progress(self, done: int, total: int) -> None:
-        """Say how far the job is: 3 of 10 pages."""
+        """Report the progress of the job: 3 of 10 pages."""
         self._report(done, total)
 
     @property
     def cancelled(self) -> bool:
-        """Whether the document was cancelled: then nobody needs the result."""
+        """Whether the document was cancelled, so that the result is not needed."""
         return self._cancelled.is_set()
 
     def mark_cancelled(self) -> None:
-        """Set `cancelled`, for whoever runs the step. The document itself is not changed."""
+        """Set `cancelled`. Called by the step process; the document itself is not changed."""
         self._cancelled.set()
 
-    def _found(self, name: str) -> str | None:
+    def _earlier(self, name: str) -> str | None:
         content = self._record.contents.get(name)
         if content is not None:
             return content.decode()

@@ -22,7 +22,7 @@ _OWN = Path(__file__).parents[1]
 
 
 def load(reference: str) -> StepFunction:
-    """The function of this reference; raises InvalidStep, which says what would be right."""
+    """The function of this reference; raises InvalidStep, which says what was expected."""
     parts = split(_resolve(reference))
     if parts is None:
         raise InvalidStep(f'the entry point {reference} must name "module:function"')
@@ -41,13 +41,13 @@ def load(reference: str) -> StepFunction:
 def _resolve(reference: str) -> str:
     if ":" in reference:
         return reference
-    found = entry_points(group=ENTRY_POINTS)
-    if reference not in found.names:
+    points = entry_points(group=ENTRY_POINTS)
+    if reference not in points.names:
         raise InvalidStep(
             f'step {reference}: expected "module:function", or an entry point of the group '
-            f"{ENTRY_POINTS}; installed packages have {', '.join(sorted(found.names)) or 'none'}"
+            f"{ENTRY_POINTS}; installed packages have {', '.join(sorted(points.names)) or 'none'}"
         )
-    return found[reference].value
+    return points[reference].value
 
 
 def _import(reference: str, name: str) -> ModuleType:
@@ -108,7 +108,7 @@ def _check_signature(reference: str, function: Any) -> StepFunction:
     name = getattr(function, "__name__", "step")
     try:
         signature = inspect.signature(function)
-    except ValueError:  # written in C, and does not say
+    except ValueError:  # a function written in C, without a signature
         return function  # type: ignore[no-any-return]
     try:
         signature.bind(object())

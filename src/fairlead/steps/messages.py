@@ -1,7 +1,7 @@
 """The protocol of a step process: one JSON message a line, over a socket of its own.
 
-The engine's side sends `Setup`, then `Start` and `Cancel`; the step process answers with `Hello` or
-`Problem`, then `Advanced`, `Printed` and `Ended`.
+The engine sends `Setup`, then `StartJob` and `CancelJob`. The step process answers with
+`Loaded` or `LoadFailed`, then with `JobAdvanced`, `Printed` and `JobEnded`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from fairlead.steps.outcomes import Outcome, StepJob, StepOptions
 
 
 class Setup(Struct, frozen=True, tag="setup"):
-    """What a step process is to import, and how; `parent` is the process that it dies with."""
+    """What a step process must import, and how. It dies with the process `parent`."""
 
     reference: str
     search_path: list[str]
@@ -23,33 +23,33 @@ class Setup(Struct, frozen=True, tag="setup"):
     parent: int
 
 
-class Start(Struct, frozen=True, tag="start"):
+class StartJob(Struct, frozen=True, tag="start"):
     """Run the step on a document."""
 
     job: StepJob
 
 
-class Cancel(Struct, frozen=True, tag="cancel"):
-    """Tell a job that nobody needs its result."""
+class CancelJob(Struct, frozen=True, tag="cancel"):
+    """Tell a job that its result is not needed."""
 
     id: str
 
 
-class Hello(Struct, frozen=True, tag="hello"):
-    """The step is imported; the process takes jobs. `sources` are the user's files that it has."""
+class Loaded(Struct, frozen=True, tag="loaded"):
+    """The step is imported; the process takes jobs. `sources` are the user's imported files."""
 
     options: StepOptions
     sources: list[Path]
 
 
-class Problem(Struct, frozen=True, tag="problem"):
+class LoadFailed(Struct, frozen=True, tag="load-failed"):
     """The step cannot be imported or called; the process ends."""
 
     sentence: str
 
 
-class Advanced(Struct, frozen=True, tag="advanced"):
-    """How far a job is."""
+class JobAdvanced(Struct, frozen=True, tag="advanced"):
+    """The progress of a job."""
 
     id: str
     done: int
@@ -63,15 +63,15 @@ class Printed(Struct, frozen=True, tag="printed"):
     line: str
 
 
-class Ended(Struct, frozen=True, tag="ended"):
+class JobEnded(Struct, frozen=True, tag="ended"):
     """The end of a job."""
 
     id: str
     outcome: Outcome
 
 
-Request = Setup | Start | Cancel
-Answer = Hello | Problem | Advanced | Printed | Ended
+Request = Setup | StartJob | CancelJob
+Answer = Loaded | LoadFailed | JobAdvanced | Printed | JobEnded
 
 
 def encode(message: Request | Answer) -> bytes:

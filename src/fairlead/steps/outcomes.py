@@ -12,9 +12,9 @@ DEFAULT_RESULT_LIMIT = 100_000_000
 
 
 class StepJob(NamedTuple):
-    """A document for a step. `folder` has what the step may read, and gets what it returns.
+    """A document for a step, with a folder for the files that the step reads and returns.
 
-    It has the file `original` and, where earlier steps found them, `text`, `markdown` and
+    The folder has the file `original` and the results of earlier steps: `text`, `markdown` and
     `data.json`. Short ones are in `contents` instead, by these names, so that most jobs need no
     folder. The step process writes below `folder/"result"`. `attempt` counts from 1.
     """
@@ -30,7 +30,7 @@ class StepJob(NamedTuple):
 
 
 class StepOptions(Struct, frozen=True):
-    """How a step is run, as its decorator says.
+    """How a step runs: the options of its decorator.
 
     `memory_limit` is in bytes, `timeout` and `retry_for` in seconds; `retry_for` bounds how long
     `RetryLater` may delay one document in total.
@@ -43,7 +43,7 @@ class StepOptions(Struct, frozen=True):
     retry_for: float = 86_400.0
 
 
-class ResultFile(Struct, frozen=True):
+class ReturnedFile(Struct, frozen=True):
     """A file that a step returned, below the result folder of its job."""
 
     name: str
@@ -52,23 +52,23 @@ class ResultFile(Struct, frozen=True):
     sha256: str
 
 
-class ResultPart(ResultFile, frozen=True):
-    """A document that a step took out of its document; `pipeline`: None means the default one."""
+class ReturnedPart(ReturnedFile, frozen=True):
+    """A document that a step extracted from its document; `pipeline`: None means the default."""
 
     pipeline: str | None = None
 
 
 class Returned(Struct, frozen=True, tag="returned"):
-    """The step returned a result; what it left out is None or empty. `data` is a JSON object."""
+    """The step returned a result; fields that it left out are None or empty."""
 
-    text: ResultFile | None = None
-    markdown: ResultFile | None = None
-    data: ResultFile | None = None
-    files: tuple[ResultFile, ...] = ()
-    parts: tuple[ResultPart, ...] = ()
+    text: ReturnedFile | None = None
+    markdown: ReturnedFile | None = None
+    data: ReturnedFile | None = None
+    files: tuple[ReturnedFile, ...] = ()
+    parts: tuple[ReturnedPart, ...] = ()
 
 
-class Refused(Struct, frozen=True, tag="refused"):
+class StepRefused(Struct, frozen=True, tag="refused"):
     """The step refused the document for good; the customer reads the message."""
 
     code: str
@@ -89,7 +89,7 @@ class Raised(Struct, frozen=True, tag="raised"):
 
 
 class Died(Struct, frozen=True, tag="died"):
-    """The step process ended while this was its only job; `how` says it in words."""
+    """The step process ended while this was its only job; `how` is "SIGSEGV", for instance."""
 
     how: str
 
@@ -101,12 +101,27 @@ class TimedOut(Struct, frozen=True, tag="timed-out"):
 
 
 class Invalid(Struct, frozen=True, tag="invalid"):
-    """The step returned what is not a result; the sentence says what would be right."""
+    """The step returned an invalid result; the sentence says what was expected."""
 
     sentence: str
 
 
-Outcome = Returned | Refused | Later | Raised | Died | TimedOut | Invalid
+Outcome = Returned | StepRefused | Later | Raised | Died | TimedOut | Invalid
+
+
+def cause_of(outcome: Outcome) -> str:
+    """Why an attempt failed, for operators; with the traceback where there is one."""
+    match outcome:
+        case Raised():
+            return outcome.traceback or outcome.summary
+        case Died():
+            return f"its process ended: {outcome.how}"
+        case TimedOut():
+            return f"it took longer than {outcome.seconds:g} s (timeout)"
+        case Invalid():
+            return outcome.sentence
+        case _:
+            return str(outcome)
 
 
 class StepEnd(NamedTuple):

@@ -14,7 +14,7 @@ Emit = Callable[[str | None, str], None]
 """Takes a job's id, or None, and a line."""
 
 
-class _Lines:
+class _JobLines:
     """Collects text into lines; threads of one job may mix theirs, as in a terminal."""
 
     def __init__(self, job: str | None) -> None:
@@ -34,14 +34,14 @@ class _Lines:
             emit(self.job, rest[:LONGEST_LINE])
 
 
-_nobody = _Lines(None)
-_current: ContextVar[_Lines] = ContextVar("job", default=_nobody)
+_nobody = _JobLines(None)
+_current: ContextVar[_JobLines] = ContextVar("job", default=_nobody)
 
 
 @contextmanager
 def attributed(job: str, emit: Emit) -> Iterator[None]:
     """Attribute what is printed in this context to the job."""
-    lines = _Lines(job)
+    lines = _JobLines(job)
     token = _current.set(lines)
     try:
         yield
@@ -51,9 +51,9 @@ def attributed(job: str, emit: Emit) -> Iterator[None]:
 
 
 class AttributedOutput(io.TextIOBase):
-    """Takes the place of `sys.stdout` or `sys.stderr`; `fileno` is still the real one.
+    """Replaces `sys.stdout` or `sys.stderr`; `fileno` is still that of the real stream.
 
-    What a fork of the process prints goes to the real one too: the socket is not the fork's.
+    A fork of the process prints to the real stream, because it must not use the socket.
     """
 
     encoding = "utf-8"

@@ -1,4 +1,4 @@
-"""The pool of one step: a warm process, the jobs in it, and those that must run alone."""
+"""The pool of one step: a warm process, its jobs, and the jobs that must run alone."""
 
 from __future__ import annotations
 
@@ -11,7 +11,15 @@ from dataclasses import dataclass
 from math import inf
 
 from fairlead.backoff import Backoff
-from fairlead.steps.messages import Advanced, Cancel, Ended, Hello, Problem, Setup, Start
+from fairlead.steps.messages import (
+    CancelJob,
+    JobAdvanced,
+    JobEnded,
+    Loaded,
+    LoadFailed,
+    Setup,
+    StartJob,
+)
 from fairlead.steps.outcomes import (
     DEFAULT_RESULT_LIMIT,
     Died,
@@ -22,7 +30,7 @@ from fairlead.steps.outcomes import (
     StepOptions,
     TimedOut,
 )
-from fairlead.steps.process import Arrival, ProcessEnd, StepProcess
+from fairlead.steps.process import ProcessEnd, ReceivedMessage, StepProcess
 from fairlead.steps.sources import SourceWatch
 
 _log = logging.getLogger(__name__)
@@ -39,7 +47,7 @@ _CANCELLED = Raised("the document was cancelled", "")
 
 @dataclass
 class _Run:
-    """A job, and its run in the process if it has begun."""
+    """A job, and when it started in the process, if it has."""
 
     job: StepJob
     began: float = 0.0
@@ -49,12 +57,12 @@ class _Run:
 
 
 class StepPool:
-    """Runs the jobs of one step in a process of its own, which it replaces where necessary.
+    """Runs the jobs of one step in a process of its own, which it replaces when necessary.
 
-    To be used by one thread; `wake` is called by another when `poll` has something to return.
-    Nothing but `close` blocks. If a process with several jobs ends or must be ended, each of them
-    runs again alone: only what happens to a job alone is its outcome. With `reloads`, the step is
-    imported anew when the user's source files change, for development.
+    For one thread. Another thread calls `wake` when `poll` has something to return. Only `close`
+    blocks. If a process with several jobs ends or is killed, each of them runs again alone: only
+    the death of a process with a single job is an outcome. With `reloads`, for development, a
+    change of the user's source files imports the step anew.
     """
 
     def __init__(
@@ -76,8 +84,7 @@ class StepPool:
         self._process: StepProcess | None = None
         self._is_ready = False
         self._is_stale = False  # whether the process is to be replaced once it has no jobs
-        self._is_draining = False
-        self._had_jobs = 0  # of this process
+        self._jobs_begun = 0  # in this process
         self._running: dict[str, _Run] = {}
         self._alone: deque[_Run] = deque()
         self._overdue: set[str] = set()
@@ -97,32 +104,32 @@ class StepPool:
 
     def free(self) -> int:
         """How many jobs may be started now."""
-        if not self._takes_jobs or self._alone or self._is_draining or self.options is None:
+        if not self._takes_jobs or self._alone or self.options is None:
             return 0
         return max(0, self.options.concurrency - len(self._running))
 
     def start(self, job: StepJob) -> None:
-        """Run the step on a document; `free` must have been above zero."""
+        """Run the step on a document. The caller has checked `free`."""
         if self._takes_jobs:
             self._start(_Run(job))
-        else:  # the process has ended since `free` was called; its reader notices that at once
+        else:  # the process has ended since `free` was called; `poll` handles that
             self._alone.append(_Run(job))
 
     def cancel_job(self, id_: str) -> None:
-        """Tell the job that nobody needs its result; `poll` returns its end all the same."""
+        """Tell the job that its result is not needed; `poll` still returns its end."""
         for run in (*self._running.values(), *self._alone):
             if run.job.id == id_:
                 run.is_cancelled = True
         if id_ in self._running and self._process is not None:
-            self._process.send(Cancel(id_))
+            self._process.send(CancelJob(id_))
         self._end_cancelled()
 
     def progress(self) -> dict[str, tuple[int, int]]:
-        """How far jobs are that say so: done and total, by the document's id."""
+        """The reported progress of jobs: done and total, by the document's id."""
         return dict(self._progress)
 
     def poll(self) -> list[StepEnd]:
-        """Jobs that have ended since the last call. Also ends what is over time or memory."""
+        """Jobs that have ended since the last call. Also kills processes over time or memory."""
         now = time.monotonic()
         self._receive()
         self._end_over_time(now)
@@ -136,7 +143,7 @@ class StepPool:
         return ends
 
     def deadline(self) -> float:
-        """The monotonic time at which `poll` has something to do, even if nobody wakes."""
+        """The monotonic time at which to call `poll` even without a `wake`."""
         times = [self._next_look, *(run.deadline for run in self._running.values())]
         if self._process is None:
             times.append(self._next_start)
@@ -146,23 +153,8 @@ class StepPool:
             times.append(self._next_memory_check)
         return min(times)
 
-    @property
-    def jobs(self) -> list[str]:
-        """The ids of all documents that it has, running or about to run again."""
-        return [*self._running, *(run.job.id for run in self._alone)]
-
-    def reload(self) -> None:
-        """Import the step anew, in a new process, once the jobs of this one have ended."""
-        self._is_stale = True
-        self._wake()
-
-    def drain(self) -> None:
-        """Start no more jobs; those it has run to their end."""
-        self._is_draining = True
-
     def close(self) -> None:
         """End the process; jobs that it has are lost."""
-        self._is_draining = True
         if self._process is not None:
             self._process.close()
             self._process = None
@@ -188,8 +180,8 @@ class StepPool:
         if not self._running:
             self._next_memory_check = run.began + MEMORY_CHECK_SECONDS
         self._running[run.job.id] = run
-        self._had_jobs += 1
-        self._process.send(Start(run.job))
+        self._jobs_begun += 1
+        self._process.send(StartJob(run.job))
 
     def _start_alone(self) -> None:
         if self._alone and not self._running and self._takes_jobs:
@@ -210,48 +202,48 @@ class StepPool:
     # --- the process ---
 
     def _receive(self) -> None:
-        for arrival in self._process.take() if self._process is not None else ():
-            self._handle(arrival)
+        for received in self._process.take() if self._process is not None else ():
+            self._handle(received)
 
-    def _handle(self, arrival: Arrival) -> None:
-        message = arrival.message
-        if isinstance(message, Hello):
+    def _handle(self, received: ReceivedMessage) -> None:
+        message = received.message
+        if isinstance(message, Loaded):
             self.options, self.problem, self._is_ready = message.options, None, True
             self._backoff.succeeded()
             self._failed_starts = 0
             if self._reloads:
                 self._watch, self._next_look = SourceWatch(message.sources), 0.0
-        elif isinstance(message, Problem):
+        elif isinstance(message, LoadFailed):
             self._note_problem(message.sentence)
-        elif isinstance(message, Advanced):
+        elif isinstance(message, JobAdvanced):
             if message.id in self._running:
                 self._progress[message.id] = (message.done, message.total)
-        elif isinstance(message, Ended):
-            self._end(self._running[message.id], message.outcome, arrival.at)
+        elif isinstance(message, JobEnded):
+            self._end(self._running[message.id], message.outcome, received.at)
             self._recycle_large()
         elif isinstance(message, ProcessEnd):
-            self._bury(message.how, arrival.at)
+            self._handle_process_end(message.how, received.at)
 
     def _note_problem(self, sentence: str) -> None:
-        """The step cannot be imported. At the start the engine raises that; later, it is logged."""
+        """The step cannot be imported: at the start the engine raises an error; later, log it."""
         if self.options is not None and sentence != self.problem:
             _log.warning("fairlead: %s", sentence)
         self.problem = sentence
 
-    def _bury(self, how: str, at: float) -> None:
-        """Handle the end of the process: one job is to blame, or each of several runs again."""
+    def _handle_process_end(self, how: str, at: float) -> None:
+        """A single job is to blame for the end of its process; each of several jobs runs again."""
         if not self._is_ready:
             self._note_failed_start(f"its process ended while it imported the module ({how})")
         runs = list(self._running.values())
-        if len(runs) == 1 and not (self._over_memory and self._had_jobs > 1):
-            self._end(runs[0], self._verdict(runs[0], how), at)
+        if len(runs) == 1 and not (self._over_memory and self._jobs_begun > 1):
+            self._end(runs[0], self._outcome_of_death(runs[0], how), at)
         else:
             self._run_again(runs, at)
         if self._process is not None:
             self._process.close()
         self._process = None
 
-    def _verdict(self, run: _Run, how: str) -> Outcome:
+    def _outcome_of_death(self, run: _Run, how: str) -> Outcome:
         if run.is_cancelled:
             return _CANCELLED
         if run.job.id in self._overdue and self.options is not None:
@@ -261,7 +253,7 @@ class StepPool:
         return Died(how)
 
     def _run_again(self, runs: Sequence[_Run], at: float) -> None:
-        """Each alone; those last that are the likely cause, because the others wait for them."""
+        """Queue each job to run alone. Overdue jobs, the likely cause, come last."""
         for run in runs:
             run.spent += at - run.began
             run.began = at
@@ -271,7 +263,7 @@ class StepPool:
         self._end_cancelled()
 
     def _note_failed_start(self, why: str) -> None:
-        """Try again after a pause: somebody else may have ended the process."""
+        """Log the failure and start again after a pause: the cause may be temporary."""
         self._failed_starts += 1
         sentence = f"step {self.reference}: {why}"
         if self.problem is None and self._failed_starts >= MOST_FAILED_STARTS:
@@ -281,7 +273,7 @@ class StepPool:
         self._next_start = time.monotonic() + self._backoff.failed()
 
     def _replace_process(self) -> None:
-        """Start a process if there is none; a stale one is replaced once it has no jobs."""
+        """Start a process if none runs; replace a stale one once it has no jobs."""
         if self._process is not None and self._is_stale and not self._running:
             self._process.close()
             self._process = None
@@ -298,7 +290,7 @@ class StepPool:
 
     def _start_process(self) -> None:
         self._is_ready = self._is_stale = self._over_memory = False
-        self._had_jobs = 0
+        self._jobs_begun = 0
         self._overdue.clear()
         try:
             self._process = StepProcess(self._setup, self._environment, self._wake)
@@ -327,7 +319,7 @@ class StepPool:
             process.kill()
 
     def _recycle_large(self) -> None:
-        """Replace a process that grew over many jobs before that hits an innocent one."""
+        """Replace a process that grew over many jobs, before the limit hits an innocent job."""
         limit, process = self._memory_limit, self._process
         if limit is not None and process is not None and process.memory() > RECYCLE_SHARE * limit:
             self._is_stale = True

@@ -1,4 +1,4 @@
-"""One step process, seen from the engine."""
+"""The engine's side of a step process."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 from fairlead.service import run_in_thread
 from fairlead.steps.messages import (
-    Advanced,
     Answer,
+    JobAdvanced,
     Printed,
     Request,
     Setup,
@@ -35,37 +35,36 @@ _CLOSE_SECONDS = 2.0
 _CHUNK = 1 << 16
 _MOST_CHUNKS = 64
 _PRIVATE = "FAIRLEAD_"
-"""How variables of the environment begin that may hold keys: step processes do not get them."""
+"""The prefix of environment variables that may contain keys: step processes do not get them."""
 
 
 class ProcessEnd(NamedTuple):
-    """The process has ended; `how` says it in words: "exit code 3", "SIGSEGV"."""
+    """The process has ended; `how` is "exit code 3" or "SIGSEGV", for instance."""
 
     how: str
 
 
-class Arrival(NamedTuple):
-    """A message of the process, or its end, and when it came."""
+class ReceivedMessage(NamedTuple):
+    """A message of the process, or its end, and the time of its arrival."""
 
     at: float
     message: Answer | ProcessEnd
 
 
 class StepProcess:
-    """A process that runs one step. Nothing here waits for it except `close`.
+    """A process that runs one step. Only `close` waits for it.
 
-    A thread reads what it says and calls `wake` when there is something to `take`. The process dies
-    with the thread that started it. Its end is noticed by its pidfd: a fork of it may keep the
-    socket open.
+    A thread reads its messages and calls `wake` when there is something to `take`. The process dies
+    with the thread that started it. The pidfd shows its end: a fork of it may keep the socket open.
     """
 
     def __init__(
         self, setup: Setup, environment: Mapping[str, str], wake: Callable[[], None]
     ) -> None:
-        """Start the process; raises OSError where none can be had."""
+        """Start the process; raises OSError if that fails."""
         self._reference = setup.reference
         self._wake = wake
-        self._arrivals: deque[Arrival] = deque()
+        self._received: deque[ReceivedMessage] = deque()
         self._unsent = b""
         self._lock = Lock()  # of the pidfd, which the reader closes
         self.is_ending = False  # whether it was killed or closed, or has ended
@@ -92,7 +91,7 @@ class StepProcess:
 
     @property
     def has_unsent(self) -> bool:
-        """Whether the process was too busy to take what was sent; `flush` tries again."""
+        """Whether the socket was full, so that `flush` must try again."""
         return bool(self._unsent)
 
     def send(self, request: Request) -> None:
@@ -104,15 +103,15 @@ class StepProcess:
             while self._unsent and not self.is_ending:
                 self._unsent = self._unsent[self._socket.send(self._unsent) :]
 
-    def take(self) -> list[Arrival]:
-        """What it has said since the last call; its end comes last."""
-        arrivals = []
-        while self._arrivals:
-            arrivals.append(self._arrivals.popleft())
-        return arrivals
+    def take(self) -> list[ReceivedMessage]:
+        """Its messages since the last call; its end comes last."""
+        messages = []
+        while self._received:
+            messages.append(self._received.popleft())
+        return messages
 
     def memory(self) -> int:
-        """Bytes of memory that it has in use."""
+        """Its resident bytes."""
         try:
             with open(f"/proc/{self.pid}/statm", "rb") as file:  # noqa: PTH123 - called often
                 return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -120,14 +119,14 @@ class StepProcess:
             return 0
 
     def kill(self) -> None:
-        """End it and its forks at once; `take` returns its end soon."""
+        """Kill it and its forks; `take` will return its end."""
         self.is_ending = True
         with self._lock, suppress(ProcessLookupError):
             if self._pidfd >= 0:
                 signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
 
     def close(self) -> None:
-        """Let it end, after two seconds by force; jobs that it has are lost."""
+        """Let it end, after two seconds by force; its jobs are lost."""
         self.is_ending = True
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_WR)
@@ -141,8 +140,8 @@ class StepProcess:
 
     def _read(self) -> None:
         streams = {
-            self._socket.fileno(): _Lines(self._take_message),
-            self._output: _Lines(self._log_output, LONGEST_LINE),
+            self._socket.fileno(): _LineReader(self._take_message),
+            self._output: _LineReader(self._log_output, LONGEST_LINE),
         }
         with selectors.DefaultSelector() as selector:
             for descriptor in (*streams, self._pidfd):
@@ -165,8 +164,8 @@ class StepProcess:
             self._arrive(answer)
 
     def _arrive(self, message: Answer | ProcessEnd) -> None:
-        self._arrivals.append(Arrival(time.monotonic(), message))
-        if not isinstance(message, Advanced):
+        self._received.append(ReceivedMessage(time.monotonic(), message))
+        if not isinstance(message, JobAdvanced):
             self._wake()
 
     def _log_output(self, line: bytes) -> None:
@@ -176,14 +175,14 @@ class StepProcess:
         place = f"step {self._reference}" + (f", document {job}" if job else "")
         if _log.hasHandlers():
             _log.info("fairlead: %s: %s", place, line)
-        else:  # nobody set up a log: a print must be seen all the same
+        else:  # without a log, prints must still be visible
             sys.stderr.write(f"fairlead: {place}: {line}\n")
 
     def _reap(self) -> str:
-        """Kill what it has forked, and say how it ended."""
+        """Kill its forks, and return how it ended."""
         self.is_ending = True
         with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, signal.SIGKILL)  # until `wait`, nobody else can have its number
+            os.killpg(self.pid, signal.SIGKILL)  # the pid is not reused before `wait`
         code = self._process.wait()
         with self._lock:
             os.close(self._pidfd)
@@ -191,7 +190,7 @@ class StepProcess:
         return f"exit code {code}" if code >= 0 else signal.Signals(-code).name
 
 
-class _Lines:
+class _LineReader:
     """Reads lines from a descriptor; one that is longer than `longest` is cut."""
 
     def __init__(self, handle: Callable[[bytes], None], longest: int | None = None) -> None:
@@ -200,7 +199,7 @@ class _Lines:
         self._rest = b""
 
     def read(self, descriptor: int) -> bool:
-        """Read what there is; False: at its end, or nothing there."""
+        """Read the available bytes; False: there are none, or the stream has ended."""
         try:
             chunk = os.read(descriptor, _CHUNK)
         except (BlockingIOError, ConnectionResetError):
@@ -213,7 +212,7 @@ class _Lines:
         return bool(chunk)
 
     def read_rest(self, descriptor: int) -> None:
-        """Read what is left behind by a process that has ended; others may still write."""
+        """Read the rest of the output of an ended process; its forks may still write."""
         for _ in range(_MOST_CHUNKS):
             if not self.read(descriptor):
                 break

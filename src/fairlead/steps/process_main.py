@@ -1,4 +1,4 @@
-"""The step process: it imports one step and runs it on the jobs that it is sent.
+"""The step process: it imports one step and runs it on the jobs that it receives.
 
 Run as `python -P -m fairlead.steps.process_main SOCKET`, with the number of an inherited socket;
 `fairlead.steps.process` starts it. The main thread reads the socket; each job is a thread, or a
@@ -27,16 +27,16 @@ from fairlead.steps.declare import options_of
 from fairlead.steps.job import Job
 from fairlead.steps.load import load
 from fairlead.steps.messages import (
-    Advanced,
     Answer,
-    Cancel,
-    Ended,
-    Hello,
+    CancelJob,
+    JobAdvanced,
+    JobEnded,
+    Loaded,
+    LoadFailed,
     Printed,
-    Problem,
     Request,
     Setup,
-    Start,
+    StartJob,
     decode_request,
     encode,
 )
@@ -51,8 +51,8 @@ PROGRESS_SECONDS = 0.2
 _PR_SET_PDEATHSIG = 1
 
 
-class Connection:
-    """The socket to the engine; a fork of this process neither uses nor keeps it."""
+class EngineSocket:
+    """The socket to the engine. A fork of this process closes it and never sends."""
 
     def __init__(self, descriptor: int) -> None:
         os.set_inheritable(descriptor, False)  # noqa: FBT003 - it has no keyword
@@ -77,9 +77,11 @@ class Connection:
 
 
 class Runner:
-    """Runs the step on jobs; many may run at once."""
+    """Runs the step on jobs, many at once."""
 
-    def __init__(self, function: Callable[[Any], Any], connection: Connection, limit: int) -> None:
+    def __init__(
+        self, function: Callable[[Any], Any], connection: EngineSocket, limit: int
+    ) -> None:
         self._function = function
         self._connection = connection
         self._limit = limit
@@ -104,7 +106,7 @@ class Runner:
             self._loop.call_soon_threadsafe(self._start_task, job, record)
             return
         self._queue.put((job, record))
-        if self._threads < len(self._jobs):  # kept for later jobs: starting one takes a while
+        if self._threads < len(self._jobs):  # threads stay for later jobs, as a start is slow
             self._threads += 1
             run_in_thread("step", self._work)
 
@@ -145,7 +147,7 @@ class Runner:
         self._end(job, outcome)
 
     def _writer(self, record: StepJob) -> Callable[[object], Returned]:
-        if os.getpid() != self._pid:  # a fork that ran on to the end of the step
+        if os.getpid() != self._pid:  # a fork that has reached the end of the step
             os._exit(0)
         return partial(write_result, folder=record.folder / "result", limit=self._limit)
 
@@ -153,13 +155,13 @@ class Runner:
         if os.getpid() != self._pid:
             os._exit(0)
         del self._jobs[job.id]
-        self._connection.send(Ended(job.id, outcome))
+        self._connection.send(JobEnded(job.id, outcome))
 
 
 class _Progress:
-    """Reports how far a job is, a few times a second at most."""
+    """Reports the progress of a job, at most five times a second."""
 
-    def __init__(self, id_: str, connection: Connection) -> None:
+    def __init__(self, id_: str, connection: EngineSocket) -> None:
         self._id = id_
         self._connection = connection
         self._next = 0.0
@@ -168,11 +170,11 @@ class _Progress:
         now = time.monotonic()
         if now >= self._next or done == total:
             self._next = now + PROGRESS_SECONDS
-            self._connection.send(Advanced(self._id, int(done), int(total)))
+            self._connection.send(JobAdvanced(self._id, int(done), int(total)))
 
 
 def main(descriptor: int) -> int:
-    connection = Connection(descriptor)
+    connection = EngineSocket(descriptor)
     setup = connection.receive()
     if not isinstance(setup, Setup):
         return 1
@@ -185,29 +187,29 @@ def main(descriptor: int) -> int:
     try:
         function = load(setup.reference)
     except InvalidStep as error:
-        connection.send(Problem(encodable(str(error))))
+        connection.send(LoadFailed(encodable(str(error))))
         return 1
     runner = Runner(function, connection, setup.result_limit)
-    connection.send(Hello(options_of(function), imported_sources()))
+    connection.send(Loaded(options_of(function), imported_sources()))
     _serve(connection, runner)
     if runner.is_busy:
-        os._exit(1)  # nobody waits for the results
+        os._exit(1)  # the engine is gone, so the results are not needed
     return 0
 
 
-def _serve(connection: Connection, runner: Runner) -> None:
+def _serve(connection: EngineSocket, runner: Runner) -> None:
     while (request := connection.receive()) is not None:
-        if isinstance(request, Start):
+        if isinstance(request, StartJob):
             runner.start(request.job)
-        elif isinstance(request, Cancel):
+        elif isinstance(request, CancelJob):
             runner.cancel_job(request.id)
 
 
 def _die_with(parent: int) -> None:
-    """End with the parent, and not by signals that are meant for it: it lets jobs end first.
+    """Die with the parent. Ignore signals that are meant for the parent, which lets jobs end first.
 
-    A handler that does nothing is not inherited by programs that the step starts, and forks get
-    the default back, so that they can be terminated.
+    The handler does nothing. Unlike SIG_IGN it is not inherited by programs that the step starts;
+    forks restore the default, so that they can be terminated.
     """
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda _number, _frame: None)

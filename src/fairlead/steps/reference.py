@@ -1,4 +1,4 @@
-"""References: how a step is named, so that another process can import it.
+"""References: names of steps by which another process can import them.
 
 A reference is "module:function", "path/to/script.py:function", or the name of an entry point of the
 group `fairlead.steps`.
@@ -18,7 +18,7 @@ ENTRY_POINTS = "fairlead.steps"
 _FORM = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*|.+\.py:[A-Za-z_][\w.]*|[\w][\w.-]*")
 _GUARD = 'if __name__ == "__main__":'
 _importing: list[str] = []
-"""The reference that this process, a step process, is importing or has imported."""
+"""In a step process: the reference that it is importing or has imported."""
 
 
 def note_import(reference: str) -> None:
@@ -27,7 +27,7 @@ def note_import(reference: str) -> None:
 
 
 def reference_of(step: Callable[..., Any] | str) -> str:
-    """The reference of a step given as a function; a text is checked for its form only.
+    """The reference of a step that is a function; of a text, only the form is checked.
 
     Raises InvalidStep for a function that another process cannot import.
     """
@@ -46,15 +46,16 @@ def reference_of(step: Callable[..., Any] | str) -> str:
 
 
 def named_steps(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings with references in place of the functions among the steps of pipelines."""
+    """The settings, with references in place of functions as steps of pipelines."""
     pipelines = settings.get("pipelines")
     if not isinstance(pipelines, Mapping):
         return dict(settings)
-    return {**settings, "pipelines": {name: _named(each) for name, each in pipelines.items()}}
+    named = {name: _named(pipeline) for name, pipeline in pipelines.items()}
+    return {**settings, "pipelines": named}
 
 
 def _named(pipeline: Any) -> Any:
-    """Anything else stays as it is: the settings say what is wrong with it."""
+    """A pipeline with references; an invalid one unchanged, as the settings report the error."""
     steps = pipeline.get("steps") if isinstance(pipeline, Mapping) else None
     if not isinstance(steps, list | tuple):
         return pipeline

@@ -15,13 +15,13 @@ from fairlead.errors import InvalidName, InvalidResult
 from fairlead.model.json import to_json
 from fairlead.model.names import check_name
 from fairlead.steps.declare import Result
-from fairlead.steps.outcomes import ResultFile, ResultPart, Returned
+from fairlead.steps.outcomes import Returned, ReturnedFile, ReturnedPart
 
 _CHUNK = 1 << 20
 
 
 def as_result(value: object) -> Result:
-    """The result that a return value stands for; raises InvalidResult for anything else."""
+    """The result of a return value; raises InvalidResult if it is not a valid one."""
     if value is None:
         return Result()
     if isinstance(value, str):
@@ -36,7 +36,7 @@ def as_result(value: object) -> Result:
 
 
 def write_result(value: object, folder: Path, limit: int) -> Returned:
-    """Write what a step returned to a new folder; raises InvalidResult, or OSError."""
+    """Write the return value of a step to a new folder; raises InvalidResult or OSError."""
     result = as_result(value)
     writer = _Writer(folder, limit)
     return Returned(
@@ -57,7 +57,7 @@ class _Writer:
         self._left = limit
         self._is_made = False
 
-    def write_text(self, name: str, text: object) -> ResultFile | None:
+    def write_text(self, name: str, text: object) -> ReturnedFile | None:
         if text is None:
             return None
         if not isinstance(text, str):
@@ -68,14 +68,14 @@ class _Writer:
             raise InvalidResult(f"{name} of a result must be valid Unicode: {error}") from None
         return self._write(name, name, content)
 
-    def write_data(self, data: object) -> ResultFile | None:
+    def write_data(self, data: object) -> ReturnedFile | None:
         if data is None:
             return None
         if not isinstance(data, Mapping):
             raise InvalidResult(f"data of a result must be a dict; got {type(data).__name__}")
         return self._write("data.json", "data.json", _json(data))
 
-    def write_files(self, files: object) -> Iterator[ResultFile]:
+    def write_files(self, files: object) -> Iterator[ReturnedFile]:
         if not isinstance(files, Mapping):
             raise InvalidResult(
                 f"files of a result must be a dict of names and contents; "
@@ -84,13 +84,13 @@ class _Writer:
         for number, (name, content) in enumerate(files.items()):
             yield self._write(f"file-{number}", _checked(name, "file"), content)
 
-    def write_parts(self, parts: object) -> Iterator[ResultPart]:
+    def write_parts(self, parts: object) -> Iterator[ReturnedPart]:
         if not isinstance(parts, list | tuple):
             raise InvalidResult(f"parts of a result must be a list; got {type(parts).__name__}")
         for number, part in enumerate(parts):
             yield self._write_part(number, part)
 
-    def _write_part(self, number: int, part: object) -> ResultPart:
+    def _write_part(self, number: int, part: object) -> ReturnedPart:
         if not isinstance(part, list | tuple) or len(part) not in (2, 3):
             raise InvalidResult(
                 "a part of a result must be a pair of name and content, and may name its "
@@ -100,16 +100,16 @@ class _Writer:
         if pipeline and not isinstance(pipeline[0], str):
             raise InvalidResult(f"the pipeline of a part must be a str; got {_shown(pipeline[0])}")
         file = self._write(f"part-{number}", _checked(name, "part"), content)
-        return ResultPart(file.name, file.path, file.size, file.sha256, *pipeline)
+        return ReturnedPart(file.name, file.path, file.size, file.sha256, *pipeline)
 
     def _make_folder(self) -> None:
-        """Make it when there is something to write: many steps return nothing."""
+        """Make the folder with the first file: many steps return none."""
         if not self._is_made:
-            shutil.rmtree(self._folder, ignore_errors=True)  # of a run that was interrupted
+            shutil.rmtree(self._folder, ignore_errors=True)  # left by an interrupted run
             self._folder.mkdir(mode=0o700, parents=True)
             self._is_made = True
 
-    def _write(self, file_name: str, name: str, content: object) -> ResultFile:
+    def _write(self, file_name: str, name: str, content: object) -> ReturnedFile:
         self._make_folder()
         path, digest, size = self._folder / file_name, hashlib.sha256(), 0
         with _opened(name, content) as source, path.open("wb") as target:
@@ -122,16 +122,16 @@ class _Writer:
                     )
                 digest.update(chunk)
                 size += target.write(chunk)
-        return ResultFile(name, path, size, digest.hexdigest())
+        return ReturnedFile(name, path, size, digest.hexdigest())
 
 
-def _checked(name: object, what: str) -> str:
+def _checked(name: object, owner: str) -> str:
     if not isinstance(name, str):
-        raise InvalidResult(f"the name of a {what} must be a str; got {_shown(name)}")
+        raise InvalidResult(f"the name of a {owner} must be a str; got {_shown(name)}")
     try:
         return check_name(name)
     except InvalidName as error:
-        raise InvalidResult(f"the name of a {what} is not valid: {error}") from None
+        raise InvalidResult(f"the name of a {owner} is not valid: {error}") from None
 
 
 def _opened(name: str, content: object) -> BinaryIO:

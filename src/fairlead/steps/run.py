@@ -1,4 +1,4 @@
-"""Run a step on a job and turn whatever it does into an outcome."""
+"""Turn the return value or the exception of a step into an outcome."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from typing import Any
 
 from fairlead.errors import InvalidResult
 from fairlead.steps.declare import Refuse, RetryLater
-from fairlead.steps.outcomes import Invalid, Later, Outcome, Raised, Refused, Returned
-from fairlead.steps.room import waiting_for_room
+from fairlead.steps.disk_full import retrying_on_full_disk
+from fairlead.steps.outcomes import Invalid, Later, Outcome, Raised, Returned, StepRefused
 
 LONGEST_TRACEBACK = 20_000
 LONGEST_SUMMARY = 300
@@ -39,7 +39,7 @@ def is_async(function: Callable[..., Any]) -> bool:
 def outcome_of_value(value: object, write: Write) -> Outcome:
     """The outcome of a step that returned."""
     try:
-        with waiting_for_room():
+        with retrying_on_full_disk():
             return write(value)
     except InvalidResult as error:
         return Invalid(str(error))
@@ -68,7 +68,7 @@ def _refused(error: Refuse) -> Outcome:
         return Invalid(
             f"the message of a Refuse must be a sentence of up to {LONGEST_MESSAGE:,} characters"
         )
-    return Refused(code, encodable(message.strip()))
+    return StepRefused(code, encodable(message.strip()))
 
 
 def _later(seconds: Any) -> Outcome:
@@ -82,14 +82,14 @@ def _summary(error: BaseException) -> str:
     try:
         text = str(error)
     except Exception:
-        text = "(its text cannot be had)"
+        text = "(its text raises an error)"
     name = type(error).__name__
     line = (f"{name}: {text}" if text else name).splitlines()[0]
     return encodable(line[:LONGEST_SUMMARY])
 
 
 def _traceback(error: BaseException) -> str:
-    """The traceback from the step on; its end, where it is long."""
+    """The traceback from the step on; only the end of a long one."""
     tb = error.__traceback__
     while tb is not None and _is_caller(tb.tb_frame.f_code.co_filename):
         tb = tb.tb_next
@@ -98,10 +98,10 @@ def _traceback(error: BaseException) -> str:
 
 
 def _is_caller(file: str) -> bool:
-    """Whether a frame of this file is of the way to the step: Fairlead's, a thread's, a loop's."""
+    """Whether the file called the step: it belongs to Fairlead, a thread pool or an event loop."""
     return any(map(Path(file).is_relative_to, _CALLERS))
 
 
 def encodable(text: str) -> str:
-    """The text with a question mark for each lone surrogate, which JSON cannot have."""
+    """The text with a question mark for each lone surrogate, which JSON cannot encode."""
     return text.encode("utf-8", "replace").decode()

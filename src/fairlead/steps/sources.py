@@ -1,4 +1,4 @@
-"""The user's own source files: which a step process imported, and whether they have changed."""
+"""The user's source files: which ones a step process has imported, and whether they changed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _INSTALLED = ("stdlib", "platstdlib", "purelib", "platlib")
 
 
 def imported_sources() -> list[Path]:
-    """The files of all imported modules but those of Python, of installed packages and of ours."""
+    """The files of imported modules, without Python's, installed packages' and Fairlead's."""
     own = Path(__file__).parents[1]
     installed = {own, *(Path(sysconfig.get_path(name)) for name in _INSTALLED)}
     files = {Path(file).resolve() for file in _files()}
@@ -33,7 +33,7 @@ class SourceWatch:
         self._seen = self._look()
 
     def has_changed(self) -> bool:
-        """Whether a file has changed, came or went since the last call."""
+        """Whether a file was changed, added or removed since the last call."""
         before, self._seen = self._seen, self._look()
         return before != self._seen
 

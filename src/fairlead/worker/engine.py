@@ -1,16 +1,15 @@
 """The engine: claims documents for the worker processes of this machine and saves their results.
 
-It claims a document for each free worker and, where documents are short, some ahead (`prefetch` has
-the rule). It sleeps until a worker answers, a deadline comes, or something was committed. Temporary
-failures are retried with backoff; they never end the engine or cost a document an attempt.
+It claims a document for each free worker and, where documents are short, prefetches some (the rule
+is in `prefetch`). It sleeps until a worker answers, a deadline passes, or a transaction commits.
+Temporary failures are retried with backoff: they neither end the engine nor use up attempts.
 """
 
 from __future__ import annotations
 
-import logging
 import selectors
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from enum import IntEnum
 from functools import partial
@@ -19,45 +18,36 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from fairlead.backoff import Attempts, Backoff, Outage
+from fairlead.backoff import Attempts, Outage
 from fairlead.errors import FairleadError, TemporarilyUnavailable
 from fairlead.model.blobs import BlobStore
 from fairlead.model.documents import Broken, Claim, Failed, Progress
-from fairlead.model.pipelines import DEFAULT_PIPELINES, READ, Pipeline, Room
+from fairlead.model.pipelines import READ, Pipeline, Room
 from fairlead.policy.retry import RetryRule
-from fairlead.service import Service, WakePipe
+from fairlead.service import WakePipe
+from fairlead.steps.pool import StepPool
 from fairlead.worker.liveness import requeue_from_dead_workers
 from fairlead.worker.prefetch import Prefetch
-from fairlead.worker.result_writer import FinishedJob, ResultWriter
+from fairlead.worker.result_saver import FinishedJob
+from fairlead.worker.result_writer import ResultWriter
 from fairlead.worker.sandbox.answer import Extraction
-from fairlead.worker.sandbox.child_pool import ChildPool
-from fairlead.worker.sandbox.forkserver import ForkServer
 from fairlead.worker.sandbox.job_dir import remove_old_job_dirs
-from fairlead.worker.sandbox.limits import Limits
-from fairlead.worker.sandbox.process import ChildDied, Job
+from fairlead.worker.sandbox.limits import SandboxLimits
+from fairlead.worker.sandbox.process import ChildDied, ReadJob
 from fairlead.worker.slot import WorkerSlot, next_worker_name
-from fairlead.worker.step_runner import Pool, StepRunner
+from fairlead.worker.step_runner import StepRunner
+from fairlead.worker.worker_pool import WorkerPool
 
 if TYPE_CHECKING:
     from fairlead.storage import Store
 
-_log = logging.getLogger(__name__)
-
 LEASE_CHECK_SECONDS = 0.25
-"""How often it checks for cancelled documents and for leases that need a heartbeat."""
+"""How often the engine checks for cancelled documents and for leases that need a heartbeat."""
 CHECK_SECONDS = 1.0
-"""How often it checks for due retries, ended leases, dead workers and the number of workers."""
+"""How often the engine checks for due retries, ended leases, dead workers and the worker count."""
 FAR_CHECK_SECONDS = 30.0
 PROGRESS_SECONDS = 1.0
-MOST_DEATHS_AT_START = 5
 LONGEST_OUTAGE = 30.0  # seconds after which `run(until_idle=True)` raises the error of an outage
-PROVEN_SECONDS = 10.0
-"""An engine that has run for so long works: one that cannot start its children fails sooner."""
-
-
-def _no_pool(step: str, *, wake: Callable[[], None]) -> Pool:
-    del wake
-    raise AssertionError(f"this engine runs no functions, such as {step}")
 
 
 class Stop(IntEnum):
@@ -69,15 +59,15 @@ class Stop(IntEnum):
 
 
 class StepSettings(NamedTuple):
-    """The pipelines that an engine serves, and how it makes the pools of their steps."""
+    """The pipelines that an engine serves, and the factory of the pools of their steps."""
 
     pipelines: Sequence[Pipeline]
-    make_pool: Callable[..., Pool] = _no_pool
-    retry: Callable[[], RetryRule] = RetryRule
+    make_pool: Callable[..., StepPool]
+    retry: Callable[[], RetryRule]
 
 
 class LocalEngine:
-    """Processes documents in worker processes until it is stopped, or idle. To be run once."""
+    """Processes documents in worker processes until it is stopped or idle. Runs once."""
 
     def __init__(
         self,
@@ -86,18 +76,15 @@ class LocalEngine:
         texts: BlobStore,
         *,
         workers: Callable[[], int],
-        limits: Callable[[], Limits],
+        limits: Callable[[], SandboxLimits],
         lease: Callable[[], float],
         job_dirs: Path,
-        steps: StepSettings | None = None,
+        steps: StepSettings,
         on_tick: Callable[[], None] = lambda: None,
     ) -> None:
-        self._steps = steps or StepSettings(DEFAULT_PIPELINES)
         self._store = store
         self._files = files
         self._texts = texts
-        self._workers = workers
-        self._limits = limits
         self._lease = lease
         self._job_dirs = job_dirs
         self._on_tick = on_tick
@@ -111,59 +98,54 @@ class LocalEngine:
         self._attempts = Attempts(self._outage)
         self._results = ResultWriter(store, files, texts, self._wake_pipe.wake, self._outage)
         self.runner = StepRunner(
-            self._steps.pipelines,
-            partial(self._steps.make_pool, wake=self._wake_pipe.wake),
+            steps.pipelines,
+            partial(steps.make_pool, wake=self._wake_pipe.wake),
             self._results,
             files,
             texts,
-            self._steps.retry,
+            steps.retry,
             job_dirs / next_worker_name(),
         )
-        self._was_open: list[str] = []  # pipelines at the last look for work
-        self._opens_at = inf  # when a quota lets documents start that it holds back
+        self._open_names: list[str] = []  # queues that were open at the last claim
+        self._opens_at = inf  # when a quota permits the next start
         self._reported: dict[Claim, tuple[int, int]] = {}
-        self._forkserver = ForkServer()
-        self._children = ChildPool(job_dirs, self._forkserver)
-        self.slots: list[WorkerSlot] = []
-        self._names: list[str] = []  # of all slots there ever were
         self.prefetch = Prefetch()
-        self._stop = Stop.NO
+        self.workers = WorkerPool(workers, limits, job_dirs, self._selector, self.prefetch)
+        self.stopping = Stop.NO
         self._done_at = {"progress": time.monotonic()}
-        self._is_short_of_workers = False
         self._listened_at = inf
-        self._deaths_at_start = 0
 
     def run(self, *, until_idle: bool = False) -> None:
-        """Work until stopped or, if asked, until nothing is left that could run.
+        """Work until stopped or, with `until_idle`, until no document is left that could run.
 
-        An outage is waited for as long as it takes; with `until_idle` for half a minute.
+        The engine waits out an outage of any length; with `until_idle`, half a minute.
         """
         if until_idle:
             self._outage.longest = LONGEST_OUTAGE
         try:
             self._begin()
             while not self._is_over(until_idle=until_idle):
-                self._step(claims=self._stop is Stop.NO)
+                self._turn(claims=self.stopping is Stop.NO)
         finally:
             self.close()
         self._raise_if_unsaved()
 
     def work(self, seconds: float) -> None:
-        """Process what can run now, and start nothing new after so long.
+        """Process the documents that can run now, and start none after so many seconds.
 
         The workers stay warm for the next call; `close` ends them.
         """
-        if not self.slots:
+        if not self.workers.slots:
             self._begin()
         until, self.prefetch.ran_dry = time.monotonic() + seconds, False
-        self._listened_at = inf  # since the last call there was nothing to listen to
+        self._listened_at = inf  # between two calls nothing was running
         while (
             self._claims()
             or self.runner.is_busy
             or self._results.unsaved()
             or not (self.prefetch.ran_dry or time.monotonic() >= until)
         ):
-            self._step(claims=time.monotonic() < until)
+            self._turn(claims=time.monotonic() < until)
         self._raise_if_unsaved()
 
     def stop(self) -> None:
@@ -171,63 +153,56 @@ class LocalEngine:
 
         May be called from any thread and from signal handlers.
         """
-        self._stop = Stop(min(self._stop + 1, Stop.NOW))
+        self.stopping = Stop(min(self.stopping + 1, Stop.NOW))
         self._wake_pipe.wake()
 
     @property
-    def stopping(self) -> Stop:
-        return self._stop
-
-    @property
     def is_held_up(self) -> bool:
-        """Whether an outage keeps it from starting documents or saving results."""
+        """Whether an outage prevents starting documents or saving results."""
         return self._outage.is_on
 
     def worker_pids(self) -> list[int]:
-        return [slot.sandbox.pid for slot in self.slots]
+        return [slot.sandbox.pid for slot in self.workers.slots]
 
     def close(self) -> None:
-        """End the children, save what they had done, and release all other claims.
+        """End the children, save their results, and release all other claims.
 
-        The store knows best which those are: a claim may have been interrupted on its way here.
+        The store looks up which those are: a claim may have been interrupted on its way here.
         """
         self._changes.close()
-        self._forkserver.close()  # first, so that no child can keep the others waiting
-        for slot in self.slots:
-            slot.close()
-        self._children.close()
+        self.workers.close()
         self._results.close()
         self.runner.close()
         with suppress(FairleadError):  # else the leases end by themselves
-            self._store.release_from(self._names)
-            for name in self._names[:1]:
+            self._store.release_from(self.workers.names)
+            for name in self.workers.names[:1]:
                 self._store.leave(name)
         self._selector.close()
         self._wake_pipe.close()
 
     def _begin(self) -> None:
-        """Start the first worker, as soon as there is room for it; the others follow."""
+        """Start the first worker, with backoff; the others follow."""
         remove_old_job_dirs(self._job_dirs)
-        while not self.slots and self._stop is Stop.NO:
+        while not self.workers.slots and self.stopping is Stop.NO:
             with self._attempts:
-                self._match_worker_count()
-            if not self.slots:
+                self.workers.match_count()
+            if not self.workers.slots:
                 self._wake_pipe.wait(self._attempts.pause)
                 self._wake_pipe.clear()
-        while not self.runner.is_ready and self._stop is Stop.NO:
+        while not self.runner.is_ready and self.stopping is Stop.NO:
             self.runner.check()
             self._wake_pipe.wait(CHECK_SECONDS)
             self._wake_pipe.clear()
             self.runner.poll()
 
     def _is_over(self, *, until_idle: bool) -> bool:
-        if self._stop is Stop.NOW:
+        if self.stopping is Stop.NOW:
             return True
-        if any(slot.claim for slot in self.slots) or self.runner.is_busy:
+        if any(slot.claim for slot in self.workers.slots) or self.runner.is_busy:
             return False
         if self.prefetch.claims and not self._outage.is_on:  # else `close` releases them
             return False
-        if self._stop is Stop.DRAIN:
+        if self.stopping is Stop.DRAIN:
             return True
         if until_idle and not self._results.unsaved():
             with self._attempts:
@@ -235,21 +210,23 @@ class LocalEngine:
                 return self._store.is_idle(list(self.runner.queues))
         return False
 
-    def _step(self, *, claims: bool) -> None:
-        """Claim first, so that nothing stands between a wake-up and the claim."""
+    def _turn(self, *, claims: bool) -> None:
+        """One turn of the loop. It claims first, so that no wake-up waits for anything else."""
         self._has_news = False
         with self._attempts:
             self._use_store(claims=claims)
-        has_free_slot = self.prefetch.ran_dry and any(slot.is_free for slot in self.slots)
+        has_free_slot = self.prefetch.ran_dry and any(slot.is_free for slot in self.workers.slots)
         self._has_idle = has_free_slot or self.runner.ran_dry
         self._results.set_urgent(is_urgent=self._has_idle or not claims)
         with self._attempts:
             if not self._attempts.is_failing:  # else leases and claims come first
                 self._report_progress()
             self._on_tick()
-        if self._stop is Stop.NO and (seconds := self.prefetch.gather_seconds(self.slots)):
-            self._wake_pipe.wait(seconds)  # each answer that is taken disturbs the workers
-        self._extend_deadlines(time.monotonic() - self._listened_at)
+        if self.stopping is Stop.NO and (
+            seconds := self.prefetch.gather_seconds(self.workers.slots)
+        ):
+            self._wake_pipe.wait(seconds)  # receiving answers one by one interrupts the workers
+        self.workers.extend_deadlines(time.monotonic() - self._listened_at)
         for key, _ in self._selector.select(self._sleep_seconds()):
             if isinstance(key.fileobj, WorkerSlot):
                 with self._attempts:
@@ -263,7 +240,7 @@ class LocalEngine:
             self.runner.poll()
 
     def _note_commit(self) -> None:
-        """Wake the engine if a worker is idle; any thread may call this, also the engine's own."""
+        """Wake the engine if a worker is idle. Any thread may call this."""
         self._has_news = True
         if self._has_idle:
             self._wake_pipe.wake()
@@ -272,7 +249,7 @@ class LocalEngine:
         """Report pages read, at most once a second; a short document is never reported."""
         if not self._is_due("progress", PROGRESS_SECONDS):
             return
-        slots = [(slot.claim, slot.sandbox.progress) for slot in self.slots]
+        slots = [(slot.claim, slot.sandbox.progress) for slot in self.workers.slots]
         pages = {claim: progress for claim, progress in slots if claim and progress}
         pages |= self.runner.progress()
         changed = [Progress(claim, *done) for claim, done in pages.items() - self._reported.items()]
@@ -283,33 +260,28 @@ class LocalEngine:
     def _use_store(self, *, claims: bool) -> None:
         if self._attempts.is_waiting():
             return
-        self._keep_leases()  # before a claim, which requeues what expired while we slept
+        self._keep_leases()  # before a claim, which requeues documents whose lease has ended
         if claims:
-            self._match_worker_count_at_times()
+            if not self.workers.slots or self._is_due("count", CHECK_SECONDS):
+                self.workers.match_count_if_possible()
             self._claim()
         else:
             self._release_prefetched()
-        if self._deaths_at_start < MOST_DEATHS_AT_START:  # else that outage goes on
+        if not self.workers.are_failing:  # else that outage goes on
             self._attempts.succeeded()
 
     def _sleep_seconds(self) -> float:
         if self._has_news and self._has_idle:
             return 0.0
-        is_busy = any(slot.claim for slot in self.slots) or self.runner.is_busy
-        is_free = not all(slot.claim for slot in self.slots)
+        is_busy = any(slot.claim for slot in self.workers.slots) or self.runner.is_busy
+        is_free = not all(slot.claim for slot in self.workers.slots)
         longest = min(
             LEASE_CHECK_SECONDS if is_busy else CHECK_SECONDS,
             self._changes.poll_seconds if is_free else CHECK_SECONDS,
         )
-        deadlines = [slot.deadline for slot in self.slots]
+        deadlines = [slot.deadline for slot in self.workers.slots]
         soonest = min(*deadlines, self.runner.deadline(), self._opens_at, inf)
         return max(0.0, min(longest, soonest - time.monotonic()))
-
-    def _extend_deadlines(self, seconds: float) -> None:
-        """Do not count time in which the engine waited for the store and heard no answers."""
-        if seconds > CHECK_SECONDS:
-            for slot in self.slots:
-                slot.deadline += seconds
 
     def _is_due(self, duty: str, seconds: float) -> bool:
         """True at most once in so many seconds for each duty."""
@@ -326,26 +298,26 @@ class LocalEngine:
     # --- claims ---
 
     def _claim(self) -> None:
-        """Fill free slots from the prefetched claims, and those from the store."""
+        """Fill free slots with prefetched claims, and prefetch more from the store."""
         if self._results.is_behind():
             return
-        self.prefetch.withdraw_stuck(self.slots)
+        self.prefetch.withdraw_stuck(self.workers.slots)
         self._start_prefetched()
-        busy = min(slot.seconds() if slot.claim else 0.0 for slot in self.slots)
+        busy = min(slot.seconds() if slot.claim else 0.0 for slot in self.workers.slots)
         if self.prefetch.is_stuck(busy):
             self._release_prefetched()
-        free = sum(slot.is_free for slot in self.slots)
-        wanted = self.prefetch.wanted(free, len(self.slots), busy)
+        free = sum(slot.is_free for slot in self.workers.slots)
+        wanted = self.prefetch.wanted(free, len(self.workers.slots), busy)
         room = self.runner.room()
         if (wanted or room) and self._may_find_work(free, room=bool(room)):
-            self._apply_new_limits()
-            free = sum(slot.is_free for slot in self.slots)
+            self.workers.apply_new_limits()
+            free = sum(slot.is_free for slot in self.workers.slots)
             at_once = max(0, free - len(self.prefetch.claims))
-            self._check_places()
+            self._check_blobs()
             rooms = [*self._rooms_to_read(at_once, wanted), *self._rooms_of_steps(room)]
             claims, opens_in = self._store.claim_rooms(rooms)
             self._opens_at = time.monotonic() + opens_in
-            for_slots = [claim for claim in claims if not self._begin_step(claim)]
+            for_slots = [claim for claim in claims if not self.runner.begin(claim)]
             if wanted:
                 self.prefetch.add(for_slots, free=at_once, wanted=wanted)
             places = sum(number for number, _ in room.values())
@@ -353,35 +325,31 @@ class LocalEngine:
             self._start_prefetched()
 
     def _rooms_to_read(self, at_once: int, wanted: int) -> list[Room]:
-        """Free slots for pipelines that begin with reading; ahead only what ends with it."""
-        names = list(islice(cycle([slot.name for slot in self.slots]), wanted))
+        """Rooms for queues that begin with reading; only those that end with it are prefetched."""
+        names = list(islice(cycle([slot.name for slot in self.workers.slots]), wanted))
         now, ahead = names[:at_once], names[at_once:]
-        open_ = [each for each in self.runner.open_queues() if each.steps[0] == READ]
-        read = [each.name for each in open_]
-        if all(each.reads_only for each in open_):
-            return [Room(now, ahead, read)]
-        only = [each.name for each in open_ if each.reads_only]
-        return [Room(now, (), read), Room((), ahead, only)]
+        queues = [queue for queue in self.runner.open_queues() if queue.steps[0] == READ]
+        names_of_all = [queue.name for queue in queues]
+        names_of_short = [queue.name for queue in queues if queue.reads_only]
+        if names_of_short == names_of_all:
+            return [Room(now, ahead, names_of_all)]
+        return [Room(now, (), names_of_all), Room((), ahead, names_of_short)]
 
     def _rooms_of_steps(self, room: Mapping[str, tuple[int, list[str]]]) -> list[Room]:
-        name = self._names[0]
+        name = self.workers.names[0]
         return [Room([name] * number, (), pipelines) for number, pipelines in room.values()]
 
-    def _begin_step(self, claim: Claim) -> bool:
-        """Hand a claim to its next step if that is a function."""
-        return self.runner.has_more_steps(claim) and self.runner.begin(claim)
-
-    def _check_places(self) -> None:
-        """Claim nothing while blobs are unavailable; object storage is asked less often."""
+    def _check_blobs(self) -> None:
+        """Claim nothing while blobs are unavailable; object storage is checked less often."""
         seconds = FAR_CHECK_SECONDS if self._files.is_far else CHECK_SECONDS
-        if self._attempts.is_failing or self._is_due("places", seconds):
+        if self._attempts.is_failing or self._is_due("blobs", seconds):
             self._files.check()
             self._texts.check()
 
     def _may_find_work(self, free: int, *, room: bool) -> bool:
-        """After a claim in vain: only when something was committed since, or time has passed."""
-        open_ = [each.name for each in self.runner.open_queues()]
-        has_opened, self._was_open = open_ != self._was_open, open_
+        """After a claim that got too few: only after a commit, or when time has passed."""
+        open_names = [queue.name for queue in self.runner.open_queues()]
+        has_opened, self._open_names = open_names != self._open_names, open_names
         if self._is_due("check", CHECK_SECONDS):
             requeue_from_dead_workers(self._store)
             return True
@@ -394,21 +362,21 @@ class LocalEngine:
         return not (has_dry_slots and has_dry_places) or self._changes.changed()
 
     def _start_prefetched(self) -> None:
-        for slot, claim in self.prefetch.assignments(self.slots):
+        for slot, claim in self.prefetch.assignments(self.workers.slots):
             self._start(slot, claim)
 
     def _start(self, slot: WorkerSlot, claim: Claim) -> None:
         try:
             if not slot.is_fit_for(claim):
-                self._change_child(slot, claim)
+                self.workers.change_child(slot, claim)
             source = self._files.path(claim.id) if claim.content is None else claim.content
             outputs = self.runner.outputs(claim)
-            gone = slot.start(claim, Job(source, claim.sha256, claim.password, outputs))
-        except TemporarilyUnavailable:  # its file cannot be fetched, or the disk has no room for it
+            gone = slot.start(claim, ReadJob(source, claim.sha256, claim.password, outputs))
+        except TemporarilyUnavailable:  # the blob cannot be fetched, or the disk is full
             self.prefetch.take_back([claim])
             raise
         except ChildDied:
-            self._replace_child(slot)  # which takes the claim back
+            self.workers.replace_child(slot)  # which takes the claim back
             return
         if gone is not None:
             self._finish(slot, [gone])
@@ -418,47 +386,7 @@ class LocalEngine:
             self._store.release(self.prefetch.claims)
             self.prefetch.claims.clear()
 
-    def _apply_new_limits(self) -> None:
-        limits = self._limits()
-        for slot in self.slots:
-            if slot.is_free and slot.limits != limits:
-                self._replace_child(slot)
-
     # --- workers ---
-
-    def _match_worker_count_at_times(self) -> None:
-        """If no more workers can be started, continue with those that run."""
-        if self.slots and not self._is_due("count", CHECK_SECONDS):
-            return
-        try:
-            self._match_worker_count()
-            self._is_short_of_workers = False
-        except FairleadError as error:
-            if not self.slots:
-                raise
-            if not self._is_short_of_workers:
-                _log.warning(
-                    "fairlead: only %s workers could be started: %s", len(self.slots), error
-                )
-            self._is_short_of_workers = True
-
-    def _match_worker_count(self) -> None:
-        """Have as many workers as the settings say; those that leave finish what they have."""
-        wanted = self._workers()
-        while len(self.slots) < wanted:
-            slot = WorkerSlot(self._limits(), self._children)
-            self.slots.append(slot)
-            self._names.append(slot.name)
-            self._selector.register(slot, selectors.EVENT_READ)
-        for number, slot in enumerate(self.slots[:]):
-            slot.is_leaving = number >= wanted
-            if slot.is_leaving and slot.claim is None:
-                self._selector.unregister(slot)
-                self._remove(slot)
-
-    def _remove(self, slot: WorkerSlot) -> None:
-        self.slots.remove(slot)
-        slot.close()
 
     def _receive(self, slot: WorkerSlot) -> None:
         was_ready = slot.sandbox.ready
@@ -466,21 +394,21 @@ class LocalEngine:
             finished = slot.receive()
         except ChildDied as death:
             if was_ready:
-                self._replace_child(slot)
+                self.workers.replace_child(slot)
             else:
-                self._replace_at_start(slot, death)
+                self.workers.replace_at_start(slot, death)
             return
-        except TemporarilyUnavailable:  # no room for the document that it was to start with
-            self._replace_child(slot)
+        except TemporarilyUnavailable:  # the disk has no room for its first document
+            self.workers.replace_child(slot)
             raise
-        self._deaths_at_start = 0
+        self.workers.deaths_at_start = 0
         self._finish(slot, finished)
 
     def _finish(self, slot: WorkerSlot, finished: Sequence[FinishedJob]) -> None:
-        """Pass results on, and replace a child that must not read any more."""
-        absence = self._absence(finished)
+        """Pass results on, and replace a child that must not read another document."""
+        outage = self._blob_outage(finished)
         for job in finished:
-            if absence is not None and _is_missing(job):
+            if outage is not None and _is_missing(job):
                 self.prefetch.take_back([job.claim])
             elif isinstance(job.result, Extraction) and self._has_more(job.claim, job.result):
                 self.prefetch.learn(job.seconds)
@@ -490,16 +418,16 @@ class LocalEngine:
                 self._results.add(job)
         has_broken = any(isinstance(job.result, Broken) for job in finished)
         if finished and (slot.is_spent or has_broken):
-            self._replace_child(slot)
-        if absence is not None:
-            raise absence
+            self.workers.replace_child(slot)
+        if outage is not None:
+            raise outage
 
     def _has_more(self, claim: Claim, extraction: Extraction) -> bool:
-        """Whether more belongs to the result than texts, facts and attachments."""
+        """Whether the result has files besides texts and attachments, or other steps follow."""
         return bool(extraction.files) or self.runner.has_more_steps(claim)
 
-    def _absence(self, finished: Sequence[FinishedJob]) -> TemporarilyUnavailable | None:
-        """Why blobs are missing, unless only these are: then each is a result."""
+    def _blob_outage(self, finished: Sequence[FinishedJob]) -> TemporarilyUnavailable | None:
+        """The outage that explains missing blobs; None: only these blobs are missing."""
         if any(_is_missing(job) for job in finished):
             try:
                 self._files.check()
@@ -509,114 +437,42 @@ class LocalEngine:
 
     def _end_over_time(self) -> None:
         now = time.monotonic()
-        for slot in self.slots[:]:
+        for slot in self.workers.slots[:]:
             if slot.deadline <= now:
                 if slot.claim is not None:
                     self._finish(slot, [slot.end(slot.over_time())])
-                else:  # its document was withdrawn
-                    self._replace_child(slot)
-
-    def _change_child(self, slot: WorkerSlot, claim: Claim) -> None:
-        self._selector.unregister(slot)
-        try:
-            slot.change_child(claim)
-        finally:
-            self._selector.register(slot, selectors.EVENT_READ)
-
-    def _replace_child(self, slot: WorkerSlot, unwanted: Sequence[Claim] = ()) -> None:
-        """Replace a child that is dead, too slow, or works on something unwanted.
-
-        What it has not started is prefetched again. If there is no room for a new child, the slot
-        is given up, and a new one comes as soon as there is room.
-        """
-        self._selector.unregister(slot)
-        self.prefetch.take_back([claim for claim in slot.empty() if claim not in unwanted])
-        try:
-            slot.fill(self._limits())
-        except TemporarilyUnavailable:
-            self._remove(slot)
-            raise
-        self._selector.register(slot, selectors.EVENT_READ)
-
-    def _replace_at_start(self, slot: WorkerSlot, death: ChildDied) -> None:
-        """Replace a child that died at its start; after several in a row, only after a pause."""
-        self._deaths_at_start += 1
-        if self._deaths_at_start < MOST_DEATHS_AT_START:
-            self._replace_child(slot)
-            return
-        self._selector.unregister(slot)
-        self.prefetch.take_back(slot.empty())
-        self._remove(slot)
-        raise TemporarilyUnavailable(
-            f"worker processes exit as soon as they start ({death.how}); "
-            "check the installation with: fairlead doctor"
-        )
+                else:  # its last document was withdrawn
+                    self.workers.replace_child(slot)
 
     # --- leases ---
 
     def _keep_leases(self) -> None:
-        """Send heartbeats for all claims, and let go of what was cancelled or taken away."""
-        was_away = self._attempts.is_failing  # then leases may be about to end
+        """Send heartbeats for all claims, and drop claims that were cancelled or requeued."""
+        was_away = self._attempts.is_failing  # leases may be about to end
         if not (self._is_due("leases", LEASE_CHECK_SECONDS) or was_away):
             return
         if self._is_due("heartbeat", self._lease() / 3) or was_away:
-            self._store.attend(self._names[0], len(self.slots), list(self.runner.queues))
+            self._store.attend(
+                self.workers.names[0], len(self.workers.slots), list(self.runner.queues)
+            )
             claims = [*self._claims(), *self._results.unsaved()]
-            self._let_go(self._store.renew(claims) if claims else [])
+            self._drop(self._store.renew(claims) if claims else [])
         elif claims := self._claims():
-            self._let_go(self._store.lost(claims))
+            self._drop(self._store.lost(claims))
 
     def _claims(self) -> list[Claim]:
-        in_slots = (claim for slot in self.slots for claim in slot.claims)
+        in_slots = (claim for slot in self.workers.slots for claim in slot.claims)
         return [*in_slots, *self.prefetch.claims, *self.runner.claims()]
 
-    def _let_go(self, lost: Sequence[Claim]) -> None:
+    def _drop(self, lost: Sequence[Claim]) -> None:
         if lost:
             self.prefetch.drop(lost)
-            self.runner.let_go(lost)
-        for slot in self.slots[:]:
+            self.runner.drop(lost)
+        for slot in self.workers.slots[:]:
             if slot.claim in lost:
-                self._replace_child(slot, unwanted=lost)
+                self.workers.replace_child(slot, unwanted=lost)
 
 
 def _is_missing(job: FinishedJob) -> bool:
     is_corrupt = isinstance(job.result, Failed | Broken) and job.result.code == "corrupt"
     return is_corrupt and job.claim.content is None
-
-
-class EngineService(Service):
-    """Runs an engine; one that fails is replaced by a new one after a pause.
-
-    The first request to stop drains it, the second one stops it at once. `make_engine` takes
-    `on_tick`, which the engine calls at least once a second.
-    """
-
-    def __init__(self, make_engine: Callable[..., LocalEngine]) -> None:
-        backoff = Backoff(1.0, 60.0)
-        super().__init__("engine", self._work, backoff=backoff, on_stop=self._stop_engine)
-        self._make_engine = make_engine
-        self._engine: LocalEngine | None = None
-        self._began = 0.0
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether it runs, and neither failed a moment ago nor is held up by an outage."""
-        engine, health = self._engine, self.health()
-        is_held_up = engine is not None and engine.is_held_up
-        return health.is_running and health.error is None and not is_held_up
-
-    def _work(self) -> Generator[float, None, None]:
-        self._began = time.monotonic()
-        self._engine = self._make_engine(on_tick=self._tick)
-        if self.is_stopping:
-            self._engine.stop()
-        self._engine.run()
-        yield 0.0
-
-    def _tick(self) -> None:
-        if time.monotonic() >= self._began + PROVEN_SECONDS:
-            self.note_success()
-
-    def _stop_engine(self) -> None:
-        if self._engine is not None:
-            self._engine.stop()

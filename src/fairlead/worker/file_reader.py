@@ -1,4 +1,4 @@
-"""Reads files in a sandboxed child, as the engine does, without a store."""
+"""Reads files in a sandboxed child as the engine does, without a store."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from typing import Self
 from fairlead.errors import TemporarilyUnavailable
 from fairlead.model.documents import Broken, Failed
 from fairlead.worker.sandbox.answer import Extraction, died, over_time, parse_answer
-from fairlead.worker.sandbox.limits import Limits
-from fairlead.worker.sandbox.process import ChildDied, Job, JobAnswer, Sandbox
+from fairlead.worker.sandbox.limits import SandboxLimits
+from fairlead.worker.sandbox.process import ChildDied, JobAnswer, ReadJob, Sandbox
 
 
 class FileReader:
-    """One child that reads one file after another; a new one follows a child that died."""
+    """Reads one file after another in one child; a child that died is replaced."""
 
-    def __init__(self, limits: Limits | None = None) -> None:
-        self._limits = limits or Limits()
+    def __init__(self, limits: SandboxLimits | None = None) -> None:
+        self._limits = limits or SandboxLimits()
         self._sandbox: Sandbox | None = None
 
     def __enter__(self) -> Self:
@@ -35,7 +35,7 @@ class FileReader:
         self._end_child()
 
     def read(self, path: Path, password: str | None = None) -> Extraction | Failed | Broken:
-        """Return the text and facts of a file, or the reason why there are none.
+        """Return the text and facts of a file, or why it cannot be read.
 
         Raises:
             OSError: the file cannot be opened.
@@ -47,7 +47,7 @@ class FileReader:
         sandbox = self._ready_child()
         try:
             # The child sees its own folder only, so a link must not lead out of it.
-            sandbox.send(Job(path.resolve(), sha256, password))
+            sandbox.send(ReadJob(path.resolve(), sha256, password))
             answer = self._answer(sandbox)
         except ChildDied as death:
             self._end_child()

@@ -1,6 +1,6 @@
-"""Names of workers, by which another process on the same machine can tell whether they live.
+"""Names of workers, by which another process on the same machine can tell whether they are alive.
 
-A lease ends by itself after its worker has died. On the same machine nobody needs to wait for that.
+The lease of a dead worker ends by itself. On the same machine the engine need not wait for that.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ _NAME = re.compile(r"(?P<machine>.+):(?P<pid>\d+)\.(?P<started>\d+)#\d+")
 
 
 def worker_name(slot: int) -> str:
-    """The name of the worker in this slot of this process, unique for ever."""
+    """The name of the worker in this slot of this process; no other worker ever has it."""
     pid = os.getpid()
     return f"{_machine()}:{pid}.{_started(pid) or 0}#{slot}"
 
 
 def is_known_dead(name: str) -> bool:
-    """Whether the worker is known to be dead; False also when this machine cannot tell."""
+    """Whether the worker is known to be dead; False if this machine cannot tell."""
     match = _NAME.fullmatch(name)
     if match is None or match["machine"] != _machine():
         return False
     pid = int(match["pid"])
     started = _started(pid)
-    if started is None and _is_of_another_user(pid):  # the kernel may hide it from this one
+    if started is None and _is_of_another_user(pid):  # the kernel may hide it from this user
         return False
     return started != int(match["started"])
 
 
 @cache
 def _machine() -> str:
-    """This host, boot and pid namespace: only inside all three a pid identifies a process."""
+    """This host, boot and pid namespace: a pid identifies a process only within all three."""
     boot = Path("/proc/sys/kernel/random/boot_id")
     namespace = Path("/proc/self/ns/pid")
     host = socket.gethostname()
     if not (boot.exists() and namespace.exists()):
-        return f"{host}-unknown-{os.getpid()}"  # unlike any other: leases decide
+        return f"{host}-unknown-{os.getpid()}"  # unique, so that only leases count
     marks = f"{host} {boot.read_text()} {namespace.stat().st_ino}"
     return f"{host}-{hashlib.sha256(marks.encode()).hexdigest()[:8]}"
 
@@ -61,7 +61,7 @@ def _is_of_another_user(pid: int) -> bool:
 
 
 def _started(pid: int) -> int | None:
-    """When the process started, in the kernel's ticks; None: there is none, or a zombie."""
+    """When the process started, in the kernel's ticks; None: no such process, or a zombie."""
     try:
         after_name = Path(f"/proc/{pid}/stat").read_text("ascii", "replace").rpartition(")")[2]
     except OSError:

@@ -1,4 +1,4 @@
-"""Removes orphans: files of no document, left by a crash between writing the file and its row."""
+"""Removes orphans: files without a row, left by a crash between writing the file and its row."""
 
 from __future__ import annotations
 
@@ -19,13 +19,15 @@ MANY_ORPHANS = 50
 """Crashes leave few orphans in a folder; more of them mean that rows were lost."""
 
 
-def portions(store: Store, files: BlobStore, texts: BlobStore, *, before: float) -> Iterator[int]:
-    """Remove orphans last written before that time, folder by folder; yield how many.
+def sweep_orphans(
+    store: Store, files: BlobStore, texts: BlobStore, *, before: float
+) -> Iterator[int]:
+    """Remove orphans last written before this time, folder by folder; yield how many.
 
-    The time must lie well before any submission that may still be under way.
+    The time must be well before any submission that may still be in progress.
 
     Raises:
-        DamagedData: most files of a folder are orphans, as after the loss of rows; they stay.
+        DamagedData: most files of a folder are orphans, as if rows were lost; these files stay.
     """
     yield files.sweep_incoming(before) + texts.sweep_incoming(before)
     for keys in files.older_than(before):
@@ -47,7 +49,7 @@ def _delete(blobs: BlobStore, keys: Sequence[str], known: set[str]) -> int:
 
 
 class Sweeper(Service):
-    """Sweeps at once and every hour, unless another process does."""
+    """Sweeps at its start and every hour, unless another process does."""
 
     def __init__(
         self,

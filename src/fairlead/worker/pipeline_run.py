@@ -1,274 +1,196 @@
-"""A document on its way through the steps of its pipeline: the result so far, and its bytes.
+"""A document on its way through the steps of its pipeline: the result so far, and its contents.
 
-Short contents stay in memory and go into the store. Long ones are files of the job until they are
-written to blob storage, under keys that they have from the beginning.
+Short contents stay in memory and are saved in the store. Long ones are files of the job until the
+result writer writes them to blob storage, under keys that are chosen at the beginning.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import mimetypes
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fairlead.model.blobs import HEAD_BYTES, SHORT_BYTES, SHORT_TOGETHER, BlobStore
+from msgspec.structs import replace
+
+from fairlead.model.blobs import SHORT_TOGETHER, BlobStore
 from fairlead.model.documents import Claim, Done, ShortTexts
 from fairlead.model.names import new_id
 from fairlead.model.pipelines import DEFAULT_PIPELINE, Pipeline
-from fairlead.model.results import Content, FoundPart, Interim, decode_interim
+from fairlead.model.results import Content, Interim, InterimPart, decode_interim
 from fairlead.model.sniff import look
-from fairlead.steps.outcomes import ResultFile, ResultPart, Returned
+from fairlead.steps.outcomes import Returned
+from fairlead.worker.contents import Source, chunks, head, measured
 from fairlead.worker.sandbox.answer import Extraction
-from fairlead.worker.sandbox.spool import SpooledBytes
 
-Source = bytes | Path | SpooledBytes
-"""Where bytes are that are not in blob storage yet."""
-CHUNK_BYTES = 1 << 20
 OTHER_TYPE = "application/octet-stream"
 
 
 @dataclass
-class Blob:
-    """A content whose bytes may still have to be written to blob storage."""
-
-    content: Content
-    source: Source | None = None  # None: the store or blob storage has it
-
-    def read(self, blobs: BlobStore) -> bytes:
-        content, source = self.content, self.source  # the result writer may store it meanwhile
-        if source is not None:
-            return b"".join(chunks(source))
-        if content.key is not None:
-            return blobs.read(content.key, content.sha256)
-        return content.content or b""
-
-
-@dataclass
-class PartBlob:
-    """A document inside the document, as `Blob`."""
-
-    part: FoundPart
-    source: Source | None = None
-
-
-@dataclass
 class PipelineRun:
-    """The result of the finished steps of a claim, and how the step under way has fared.
+    """The result of the finished steps of a claim, and the attempts at the step under way.
 
-    The fields are those of `Interim`. `folder` is where the files of its jobs are.
+    `interim` is replaced and never changed, so that the result writer can save an earlier one in
+    its thread. `folder` has the files of the jobs.
     """
 
     claim: Claim
     pipeline: Pipeline
     folder: Path
-    done: int = 0
-    attempts: int = 0
-    waited: float = 0.0
-    settled: int = 0
-    seconds: float = 0.0
+    interim: Interim
     claim_seconds: float = 0.0
-    cause: str | None = None
-    kind: str | None = None
-    facts: dict[str, Any] = field(default_factory=dict)
-    text: Blob | None = None
-    markdown: Blob | None = None
-    data: Blob | None = None
-    files: dict[str, Blob] = field(default_factory=dict)
-    parts: list[PartBlob] = field(default_factory=list)
+    sources: dict[str, Source] = field(default_factory=dict)
+    """Bytes that blob storage still lacks, by the keys of contents and the ids of parts."""
     replaced: set[str] = field(default_factory=set)
     """Keys of contents that a later step replaced."""
     _short_bytes: int = 0
 
     @property
-    def blobs(self) -> list[Blob]:
-        named = [self.text, self.markdown, self.data, *self.files.values()]
-        return [blob for blob in named if blob is not None]
-
-    @property
-    def keys(self) -> set[str]:
-        return {blob.content.key for blob in self.blobs if blob.content.key is not None}
-
-    @property
-    def steps(self) -> tuple[str, ...]:
-        return self.pipeline.steps
-
-    @property
     def next_step(self) -> str | None:
-        return self.steps[self.done] if self.done < len(self.steps) else None
+        return self.interim.step
 
     @property
     def queue(self) -> str | None:
         """The queue whose claims run the next step; None: all are done."""
-        return self.pipeline.queue_of(self.done) if self.done < len(self.steps) else None
+        return None if self.next_step is None else self.pipeline.queue_of(self.interim.done)
 
-    # --- what steps find ---
+    def read_content(self, content: Content, blobs: BlobStore) -> bytes:
+        if content.key is None:
+            return content.content or b""
+        source = self.sources.get(content.key)  # the result writer may store it meanwhile
+        if source is None:
+            return blobs.read(content.key, content.sha256)
+        return b"".join(chunks(source))
 
-    def read(self, extraction: Extraction, seconds: float) -> None:
+    # --- results and failures of steps ---
+
+    def add_extraction(self, extraction: Extraction, seconds: float) -> None:
         """Take over what the built-in step read."""
-        self.kind = extraction.kind
-        self.facts = {"kind": extraction.kind, **extraction.facts}
-        self.text = self._kept("t", extraction.text.encode(), self.text)
+        markdown = self.interim.markdown
+        text = self._content("t", extraction.text.encode())
         if extraction.markdown is not None:
-            self.markdown = self._kept("m", extraction.markdown.encode(), self.markdown)
-        for number, file in enumerate(extraction.files):
-            before = self.files.get(file.name)
-            self.files[file.name] = self._kept(f"f{number}", file.content, before, file.name)
-        for part in extraction.parts:
-            self._add_part(part.name, part.content, DEFAULT_PIPELINE)
-        self._finished(seconds)
-
-    def add(self, returned: Returned, seconds: float, blobs: BlobStore) -> None:
-        """A step replaces text and Markdown, merges data by top-level key, and adds files."""
-        if returned.text is not None:
-            self._replaced(self.markdown)  # it was that of the text before
-            self.markdown = None
-            self.text = self._kept("t", returned.text.path, self.text)
-        if returned.markdown is not None:
-            self.markdown = self._kept("m", returned.markdown.path, self.markdown)
-        if returned.data is not None:
-            self._merge(returned.data, blobs)
-        for number, file in enumerate(returned.files):
-            before = self.files.get(file.name)
-            self.files[file.name] = self._kept(f"f{number}", file.path, before, file.name)
-        for part in returned.parts:
-            self._add_result_part(part)
-        self._finished(seconds)
-
-    def failed(self, cause: str) -> None:
-        """An attempt at the step under way failed."""
-        self.attempts += 1
-        self.settled += 1
-        self.cause = cause
-
-    def _finished(self, seconds: float) -> None:
-        self.seconds += seconds
-        self.claim_seconds += seconds
-        self.done += 1
-        self.attempts, self.waited, self.cause = 0, 0.0, None
-
-    def _merge(self, data: ResultFile, blobs: BlobStore) -> None:
-        before: dict[str, Any] = {} if self.data is None else json.loads(self.data.read(blobs))
-        merged = json.dumps(before | json.loads(data.path.read_bytes()), ensure_ascii=False)
-        self.data = self._kept("d", merged.encode(), self.data)
-
-    def _kept(self, role: str, source: Source, before: Blob | None, name: str = "") -> Blob:
-        self._replaced(before)
-        size, sha256, short = _measured(source)
-        media_type = (mimetypes.guess_type(name)[0] or OTHER_TYPE) if name else None
-        if short is not None and self._short_bytes + size <= SHORT_TOGETHER:
-            self._short_bytes += size
-            return Blob(Content(size, sha256, name, media_type, content=short))
-        # Each claim has keys of its own: a late worker cannot touch those of a newer one.
-        key = f"{self.claim.id}.{self.claim.fence}.{self.done}{role}"
-        return Blob(Content(size, sha256, name, media_type, key), source)
-
-    def _replaced(self, blob: Blob | None) -> None:
-        if blob is not None and blob.content.key is not None:
-            self.replaced.add(blob.content.key)
-
-    def _add_result_part(self, part: ResultPart) -> None:
-        self._add_part(part.name, part.path, part.pipeline or DEFAULT_PIPELINE)
-
-    def _add_part(self, name: str, source: Source, pipeline: str) -> None:
-        size, sha256, short = _measured(source)
-        shape, pages = look(_head(source))
-        part = FoundPart(new_id(time.time()), name, size, sha256, shape, pages, short, pipeline)
-        self.parts.append(PartBlob(part, None if short is not None else source))
-
-    # --- what is saved ---
-
-    def interim(self) -> Interim:
-        def content(blob: Blob | None) -> Content | None:
-            return None if blob is None else blob.content
-
-        return Interim(
-            self.steps,
-            self.done,
-            self.attempts,
-            self.waited,
-            self.settled,
-            self.seconds,
-            self.cause,
-            self.kind,
-            self.facts,
-            content(self.text),
-            content(self.markdown),
-            content(self.data),
-            tuple(blob.content for blob in self.files.values()),
-            tuple(each.part for each in self.parts),
+            markdown = self._content("m", extraction.markdown.encode())
+        parts = [self._part(part.name, part.content) for part in extraction.parts]
+        self._finish_step(
+            seconds,
+            kind=extraction.kind,
+            facts={"kind": extraction.kind, **extraction.facts},
+            text=text,
+            markdown=markdown,
+            files=self._with_files((file.name, file.content) for file in extraction.files),
+            parts=(*self.interim.parts, *parts),
         )
+
+    def add_returned(self, returned: Returned, seconds: float, blobs: BlobStore) -> None:
+        """A step replaces text and Markdown, merges data by top-level key, and adds files."""
+        text, markdown, data = self.interim.text, self.interim.markdown, self.interim.data
+        if returned.text is not None:
+            text, markdown = self._content("t", returned.text.path), None
+        if returned.markdown is not None:
+            markdown = self._content("m", returned.markdown.path)
+        if returned.data is not None:
+            data = self._content("d", self._merged(returned.data.path, blobs))
+        parts = [self._part(part.name, part.path, part.pipeline) for part in returned.parts]
+        self._finish_step(
+            seconds,
+            text=text,
+            markdown=markdown,
+            data=data,
+            files=self._with_files((file.name, file.path) for file in returned.files),
+            parts=(*self.interim.parts, *parts),
+        )
+
+    def note_refusal(self) -> None:
+        """The step under way refused the document."""
+        self._change(attempts=self.interim.attempts + 1)
+
+    def note_failure(self, cause: str) -> None:
+        """An attempt at the step under way failed."""
+        interim = self.interim
+        self._change(attempts=interim.attempts + 1, settled=interim.settled + 1, cause=cause)
+
+    def note_delay(self, seconds: float) -> None:
+        """The step under way asked to be called again later."""
+        interim = self.interim
+        self._change(waited=interim.waited + seconds, settled=interim.settled + 1)
+
+    def add_work(self, seconds: float) -> None:
+        self.claim_seconds += seconds
+        self._change(seconds=self.interim.seconds + seconds)
 
     def outcome(self) -> Done:
         """The result of a document that has passed all steps."""
-        text, markdown, data = self.text, self.markdown, self.data
-        contents = [None if each is None else each.content.content for each in (text, markdown)]
+        interim = self.interim
+        text, markdown = interim.text, interim.markdown
+        short = (None if content is None else content.content for content in (text, markdown))
         return Done(
-            kind=self.kind,
-            facts=self.facts | {"seconds": round(self.seconds, 3)},
-            text_key=None if text is None else text.content.key,
-            text_sha256=None if text is None else text.content.sha256,
+            kind=interim.kind,
+            facts=interim.facts | {"seconds": round(interim.seconds, 3)},
+            text_key=None if text is None else text.key,
+            text_sha256=None if text is None else text.sha256,
             seconds=self.claim_seconds,
-            markdown_key=None if markdown is None else markdown.content.key,
-            markdown_sha256=None if markdown is None else markdown.content.sha256,
-            parts=tuple(each.part.new_document() for each in self.parts),
-            short=ShortTexts(*contents),
-            data=None if data is None else data.content,
-            files=tuple(blob.content for blob in self.files.values()),
-            work=self.seconds,
+            markdown_key=None if markdown is None else markdown.key,
+            markdown_sha256=None if markdown is None else markdown.sha256,
+            parts=tuple(part.new_document() for part in interim.parts),
+            short=ShortTexts(*short),
+            data=interim.data,
+            files=interim.files,
+            work=interim.seconds,
+        )
+
+    def _finish_step(self, seconds: float, **results: Any) -> None:
+        before = set(self.interim.keys)
+        done = self.interim.done + 1
+        self._change(done=done, attempts=0, waited=0.0, cause=None, **results)
+        self.replaced |= before.difference(self.interim.keys)
+        self.add_work(seconds)
+
+    def _change(self, **changes: Any) -> None:
+        self.interim = replace(self.interim, **changes)
+
+    def _merged(self, data: Path, blobs: BlobStore) -> bytes:
+        """The data of earlier steps with that of this one, by top-level key."""
+        before = self.interim.data
+        merged = {} if before is None else json.loads(self.read_content(before, blobs))
+        return json.dumps(merged | json.loads(data.read_bytes()), ensure_ascii=False).encode()
+
+    def _with_files(self, new: Iterable[tuple[str, Source]]) -> tuple[Content, ...]:
+        """The files of earlier steps with these; a new one replaces that of the same name."""
+        files = {file.name: file for file in self.interim.files}
+        for number, (name, source) in enumerate(new):
+            files[name] = self._content(f"f{number}", source, name)
+        return tuple(files.values())
+
+    def _content(self, role: str, source: Source, name: str = "") -> Content:
+        size, sha256, short = measured(source)
+        media_type = (mimetypes.guess_type(name)[0] or OTHER_TYPE) if name else None
+        if short is not None and self._short_bytes + size <= SHORT_TOGETHER:
+            self._short_bytes += size
+            return Content(size, sha256, name, media_type, content=short)
+        # Each claim has keys of its own: a late worker cannot touch those of a newer one.
+        key = f"{self.claim.id}.{self.claim.fence}.{self.interim.done}{role}"
+        self.sources[key] = source
+        return Content(size, sha256, name, media_type, key)
+
+    def _part(self, name: str, source: Source, pipeline: str | None = None) -> InterimPart:
+        size, sha256, short = measured(source)
+        shape, pages = look(head(source))
+        id_ = new_id(time.time())
+        if short is None:
+            self.sources[id_] = source
+        return InterimPart(
+            id_, name, size, sha256, shape, pages, short, pipeline or DEFAULT_PIPELINE
         )
 
 
 def resumed_run(claim: Claim, pipeline: Pipeline, folder: Path) -> PipelineRun:
-    """A run that goes on after earlier claims, or starts over if the list of steps has changed."""
-    run = PipelineRun(claim, pipeline, folder)
-    if claim.interim is None:
-        return run
-    interim = decode_interim(claim.interim)
-    run.settled = interim.settled
-    if interim.steps != run.steps:
-        run.replaced.update(interim.keys)
-        return run
-    run.done, run.attempts, run.waited = interim.done, interim.attempts, interim.waited
-    run.seconds, run.cause = interim.seconds, interim.cause
-    run.kind, run.facts = interim.kind, interim.facts
-    run.text, run.markdown, run.data = (
-        None if content is None else Blob(content)
-        for content in (interim.text, interim.markdown, interim.data)
-    )
-    run.files = {content.name: Blob(content) for content in interim.files}
-    run.parts = [PartBlob(part) for part in interim.parts]
-    return run
-
-
-def chunks(source: Source) -> Iterator[bytes]:
-    if isinstance(source, bytes):
-        yield source
-    elif isinstance(source, Path):
-        with source.open("rb") as file:
-            while chunk := file.read(CHUNK_BYTES):
-                yield chunk
-    else:
-        yield from source.chunks()
-
-
-def _measured(source: Source) -> tuple[int, str, bytes | None]:
-    """The size, the SHA-256, and the bytes where they are few."""
-    size = source.stat().st_size if isinstance(source, Path) else len(source)
-    short = b"".join(chunks(source)) if size <= SHORT_BYTES else None
-    digest = hashlib.sha256()
-    for chunk in chunks(source) if short is None else (short,):
-        digest.update(chunk)
-    return size, digest.hexdigest(), short
-
-
-def _head(source: Source) -> bytes:
-    if isinstance(source, bytes):
-        return source[:HEAD_BYTES]
-    if isinstance(source, Path):
-        with source.open("rb") as file:
-            return file.read(HEAD_BYTES)
-    return source.head
+    """A run that continues earlier claims, or starts over if the list of steps has changed."""
+    new = Interim(pipeline.steps)
+    interim = new if claim.interim is None else decode_interim(claim.interim)
+    if interim.steps == pipeline.steps:
+        return PipelineRun(claim, pipeline, folder, interim)
+    new = replace(new, settled=interim.settled)
+    return PipelineRun(claim, pipeline, folder, new, replaced=set(interim.keys))

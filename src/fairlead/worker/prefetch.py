@@ -1,37 +1,38 @@
-"""Prefetch: which documents are claimed before a worker is free for them.
+"""Prefetch: documents that are claimed before a worker is free for them.
 
-*Ahead* are claims that wait in the engine. *Ready* are documents that lie in a worker's job
-directory behind the one that it reads. *Suspects* are documents that may have killed a process.
+*Ahead* are claims that wait in the engine. *Ready* are documents in a worker's job directory behind
+the one that it reads. *Suspects* are documents that may have killed a process.
 
-1. *Why.* A claim is a commit, and a worker that waits for it is idle. Where documents take only
+1. *Why.* A claim is a commit, and a worker that waits for it is idle. If documents take only
    milliseconds, the engine therefore claims some ahead, so that many share a commit, and sends the
-   next ones to the worker, so that it continues without a pause. Where documents take longer
-   nothing is prefetched: who is next is decided when a worker is free.
+   next ones to the worker, so that it continues without a pause. If documents take longer, nothing
+   is prefetched: the order is decided when a worker is free.
 2. *How many.* Per worker, claims for about 40 ms of work wait ahead (at most 32 in all; new ones
-   are claimed when half of them are used up), and documents for about 30 ms lie ready (at most 15).
-   Both go by the moving average of how long documents took. So a new document waits at most 70 ms
-   longer than without prefetch. While every worker has documents ready, the engine lets answers
-   gather for half of the time that these take, at most 15 ms.
-3. *Only of the same customer.* A child that a hostile document has taken over can read what lies
-   ready with it, and what it reads later. So a child reads documents of one customer only; for
-   another customer's the slot changes its child (`child_pool`). A free slot whose child serves the
-   customer already comes first. What has a password never lies ready.
-4. *Nothing waits behind a long document.* After half a second, what lies ready behind it is
-   withdrawn, and when all workers are that busy, the claims ahead are released. So are they when
-   the engine stops.
-5. *Blame.* If a child dies, the first document without an answer is to blame. What lay ready behind
-   it is claimed ahead again, and has used up no attempt.
+   are claimed when half of them are used up), and documents for about 30 ms are ready (at most 15).
+   Both follow the moving average of the time that documents took. So a new document waits at most
+   70 ms longer than without prefetch. While every worker has documents ready, the engine lets
+   answers gather for half of the time that these take, at most 15 ms.
+3. *Only of the same customer.* A child that a hostile document has taken over can read the ready
+   documents beside it, and all later ones. So a child reads documents of one customer only; for
+   another customer, the slot changes its child (`child_pool`). A free slot whose child already
+   serves the customer is preferred. A document with a password is never made ready.
+4. *Nothing waits behind a long document.* After half a second, the ready documents behind it are
+   withdrawn, and when all workers are that busy, the claims ahead are released. They are also
+   released when the engine stops.
+5. *Blame.* If a child dies, the first document without an answer is to blame. The ready documents
+   behind it become claims ahead again, and have used up no attempt.
 6. *Lost engines.* A claim tells the store whether it starts at once or is claimed ahead
    (`claim_for(workers, ahead)`). If the engine dies, a document claimed to start at once has used
    up an attempt; one claimed ahead gets it back. Both are suspects from then on, and so is a
    document whose attempt broke, until a person retries them.
 7. *Suspects* are read alone, by a child that has read nothing before and reads nothing after, and
-   are never claimed ahead: a claim ahead ends before one. So a document that kills its engine is
-   claimed at most once more than `max_attempts`. A suspect's result is saved first and alone,
-   before the engine claims anything more: otherwise it would be blamed again if the next document
-   killed the engine.
-8. *No polling.* A claim that ends before a suspect is a commit too, which wakes everybody. So after
-   a claim that got less than was wanted, the engine claims ahead again only for a free worker.
+   are never claimed ahead: a claim ahead ends before a suspect. So a document that kills its engine
+   is claimed at most once more than `max_attempts`. A suspect's result is saved first and alone,
+   before the engine makes another claim: otherwise the suspect would be blamed again if the next
+   document killed the engine.
+8. *No polling.* A claim that ends before a suspect is a commit too, which wakes all engines. So
+   after a claim that got less than was wanted, the engine claims ahead again only for a free
+   worker.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ _WEIGHT = 0.1
 
 
 class Prefetch:
-    """Claims that no worker has yet, in their order, and how many to add."""
+    """Claims that no worker has yet, in the order of the queue, and how many to add."""
 
     def __init__(self) -> None:
         self.claims: deque[Claim] = deque()
@@ -77,12 +78,12 @@ class Prefetch:
         return free + ahead - len(self.claims)
 
     def add(self, claims: Sequence[Claim], *, free: int, wanted: int) -> None:
-        """Take over the claims that were wanted, so many of them for free workers."""
+        """Add the claims of a transaction that wanted so many, `free` of them for free workers."""
         self.claims.extend(claims)
         self.ran_dry, self.fell_short = len(claims) < free, len(claims) < wanted
 
     def assignments(self, slots: Sequence[WorkerSlot]) -> Iterator[tuple[WorkerSlot, Claim]]:
-        """Which slot gets which claim: first the free ones, then what can lie ready."""
+        """Which slot gets which claim: free slots first, then those with room for more."""
         free = [slot for slot in slots if slot.is_free]
         while free and self.claims:
             claim = self._take_for_free(slots)
@@ -93,7 +94,7 @@ class Prefetch:
             yield room, self.claims.popleft()
 
     def withdraw_stuck(self, slots: Sequence[WorkerSlot]) -> None:
-        """Take back what lies ready behind documents that take long."""
+        """Take back ready documents from behind documents that take long."""
         for slot in slots:
             if slot.behind and slot.seconds() > STUCK_SECONDS:
                 self.take_back(slot.withdraw())
@@ -102,7 +103,7 @@ class Prefetch:
         return bool(self.claims) and busy > STUCK_SECONDS
 
     def gather_seconds(self, slots: Sequence[WorkerSlot]) -> float:
-        """How long answers may gather, because every worker has more to read."""
+        """How long answers may gather while every worker has documents ready."""
         behind = min((slot.behind for slot in slots), default=0)
         return 0.0 if self._mean is None else min(READY_SECONDS, behind * self._mean) / 2
 
@@ -113,7 +114,10 @@ class Prefetch:
         self.claims = deque(claim for claim in self.claims if claim not in claims)
 
     def _take_for_free(self, slots: Sequence[WorkerSlot]) -> Claim:
-        """The first claim that cannot lie ready, or the first: few customers need two children."""
+        """The first claim that cannot be made ready; otherwise the first of all.
+
+        So a customer rarely occupies two children.
+        """
         for number, claim in enumerate(self.claims):
             if self._with_room(slots, claim) is None:
                 del self.claims[number]
@@ -121,7 +125,7 @@ class Prefetch:
         return self.claims.popleft()
 
     def _with_room(self, slots: Sequence[WorkerSlot], claim: Claim) -> WorkerSlot | None:
-        """The slot with which the claim can lie ready, and that has the least to read."""
+        """Of the slots in which the claim can be made ready, the one with the least to read."""
         depth = 0 if self._mean is None else int(READY_SECONDS / max(self._mean, 1e-6))
         room = [slot for slot in slots if slot.has_room_for(claim, depth)]
         return min(room, key=lambda slot: slot.behind, default=None)

@@ -1,7 +1,7 @@
-"""Pulled steps: documents that other programs take over HTTP, and what they say about them.
+"""Pulled steps: other programs claim documents over HTTP, renew their leases and report results.
 
 A job is a claim of the store like any other. Its token names the document and the fence, and the
-claim belongs to the API key that made it. Nothing is kept here, so any server may answer.
+claim belongs to the API key that made it. All state is in the store, so any server may answer.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from fairlead.model.pipelines import Pipeline, Room, pipeline_of
 from fairlead.policy.retry import RetryRule
 from fairlead.steps.outcomes import Outcome, Returned, StepOptions
 from fairlead.worker.pipeline_run import PipelineRun, resumed_run
-from fairlead.worker.result_writer import Delay, FinishedJob, Move, ResultSaver, Stage
+from fairlead.worker.result_saver import Delay, FinishedJob, Move, ResultSaver, Stage
 from fairlead.worker.slot import next_worker_name
-from fairlead.worker.step_ends import end_of_step
+from fairlead.worker.step_ends import end_of_step, unknown_pipelines
 
 if TYPE_CHECKING:
     from fairlead.storage import Store
 
 _LOST = (
-    "the job is held no more: its document was cancelled, its lease has ended, or the job was "
+    "the job is lost: its document was cancelled, its lease has ended, or the job was "
     "ended before; stop working on it"
 )
 
 
 class HeldJob(NamedTuple):
-    """A claim of a pulled step, and what earlier steps found."""
+    """A claim of a pulled step, and the result of earlier steps."""
 
     token: str
     step: str
@@ -42,9 +42,9 @@ class HeldJob(NamedTuple):
 
 
 class PulledJobs:
-    """Hands out documents of pulled steps, and settles them. All methods block.
+    """Claims documents of pulled steps, and ends these claims. All methods block.
 
-    `owner` is the id of the API key; a job of another one is as unknown as one that never was.
+    `owner` is the id of an API key. A job of another key is unknown to it.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class PulledJobs:
         self._texts = texts
         self._saver = ResultSaver(store, files, texts)
         self._pipelines = pipelines
-        self._lease = lease
+        self.lease = lease
         self._retry = retry
         self._job_dirs = job_dirs
         self._attended: dict[tuple[str, str], float] = {}
@@ -69,7 +69,7 @@ class PulledJobs:
     # --- claims ---
 
     def claim(self, steps: Sequence[str], most: int, owner: str) -> tuple[list[HeldJob], float]:
-        """Jobs in the order of the queue, and in how many seconds a quota lets more start."""
+        """Jobs in the order of the queue, and in how many seconds a quota permits more."""
         queues = self._queues(steps)
         for step in steps:
             self._attend(owner, step)
@@ -82,11 +82,11 @@ class PulledJobs:
         return jobs, opens_in
 
     def release(self, jobs: Sequence[HeldJob]) -> None:
-        """Give back jobs that nobody got to see; no attempt is used."""
+        """Release jobs that no program has received; no attempt is used."""
         self._store.release([job.claim for job in jobs])
 
     def held(self, token: str, owner: str) -> HeldJob:
-        """The job of this token; raises JobLost where this owner does not hold it."""
+        """The job of this token; raises JobLost if its lease is not this owner's."""
         id_, _, fence = token.partition(".")
         claim = self._store.held_claim(id_, int(fence)) if _is_fence(fence) else None
         if claim is None or claim.worker.partition("#")[0] != owner:
@@ -100,32 +100,23 @@ class PulledJobs:
         self._attend(job.claim.worker.partition("#")[0], job.step)
         if progress is not None:
             self._store.progress([Progress(job.claim, *progress)])
-        return self._lease()
-
-    def lease(self) -> float:
-        return self._lease()
+        return self.lease()
 
     # --- ends ---
 
     def finish(self, job: HeldJob, returned: Returned) -> None:
-        """The step has returned; the document goes to its next step, or is done."""
+        """Save the result of a step; the document goes to its next step, or is done."""
         run = job.run
-        names = {part.pipeline for part in returned.parts} - {None}
-        unknown = names - {pipeline.name for pipeline in self._pipelines()}
-        if unknown:
-            raise InvalidResult(
-                "a part must name a pipeline of the settings; got "
-                + ", ".join(sorted(map(repr, unknown)))
-            )
-        run.add(returned, self._seconds(job), self._texts)
+        unknown = unknown_pipelines(returned, (pipeline.name for pipeline in self._pipelines()))
+        if unknown is not None:
+            raise InvalidResult(unknown)
+        run.add_returned(returned, self._seconds(job), self._texts)
         self._save(run, Stage.DONE if run.queue is None else Move(run.queue))
 
     def settle(self, job: HeldJob, outcome: Outcome, options: StepOptions) -> None:
-        """The step did not return: refuse the document, try again later, or give up."""
-        run, seconds = job.run, self._seconds(job)
-        run.seconds += seconds
-        run.claim_seconds += seconds
-        self._save(run, end_of_step(run, outcome, options, self._retry()))
+        """End a step that did not return: refuse the document, delay it, or let it fail."""
+        job.run.add_work(self._seconds(job))
+        self._save(job.run, end_of_step(job.run, outcome, options, self._retry()))
 
     def _save(self, run: PipelineRun, result: Stage | Move | Failed | Delay) -> None:
         saved = self._saver.save([FinishedJob(run.claim, result, run.claim_seconds, run)])
@@ -138,35 +129,35 @@ class PulledJobs:
     # --- queues ---
 
     def _queues(self, steps: Sequence[str]) -> list[str]:
-        named: dict[str, list[str]] = {}
+        queues_of: dict[str, list[str]] = {}
         for pipeline in self._pipelines():
             for queue in pipeline.queues:
                 if queue.pulled is not None:
-                    named.setdefault(queue.pulled, []).append(queue.name)
+                    queues_of.setdefault(queue.pulled, []).append(queue.name)
         for step in steps:
-            if step not in named:
-                known = ", ".join(sorted(named)) or "none"
+            if step not in queues_of:
+                known = ", ".join(sorted(queues_of)) or "none"
                 raise InvalidStep(
                     f"no pipeline has the step {f'pull:{step}'[:80]!r}; pulled steps are: {known}"
                 )
-        return [name for step in dict.fromkeys(steps) for name in named[step]]
+        return [name for step in dict.fromkeys(steps) for name in queues_of[step]]
 
     def _attend(self, owner: str, step: str) -> None:
-        """Record that somebody serves the step, several times within a lease."""
+        """Record three times per lease that a program serves the step."""
         now, key = time.monotonic(), (owner, step)
-        if now - self._attended.get(key, -self._lease()) >= self._lease() / 3:
+        if now - self._attended.get(key, -self.lease()) >= self.lease() / 3:
             self._attended[key] = now
             self._store.attend(f"pull:{owner}:{step}", 1, self._queues([step]))
 
     def _resumed(self, claim: Claim) -> PipelineRun:
         pipelines = {pipeline.name: pipeline for pipeline in self._pipelines()}
         pipeline = pipelines.get(pipeline_of(claim.pipeline))
-        if pipeline is None:  # the settings have changed meanwhile
+        if pipeline is None:  # the settings have changed since the claim
             raise JobLost(_LOST)
         return resumed_run(claim, pipeline, self._job_dirs / next_worker_name())
 
     def _start_over(self, runs: Iterable[PipelineRun]) -> None:
-        """Their list of steps has changed since they came into this queue."""
+        """Move documents whose list of steps has changed to the queue of their first step."""
         for run in runs:
             if run.queue is not None:
                 self._saver.save([FinishedJob(run.claim, Move(run.queue), 0.0, run)])

@@ -1,194 +1,33 @@
-"""Saves results in a thread of its own, many in one commit.
+"""Group commit of results, in a thread of its own.
 
 A worker reads its next document while the result of the last one is being saved. Results gather for
-a moment and go together: one fsync of the folder, one commit. Short texts and attachments go into
-that commit; only long ones become files. Nobody can claim while that commit waits for the disk, so
-there should be few of them. But as soon as a worker is idle, results are saved at once, because one
-of them may be what it waits for. So are those of suspects.
+a moment and share one fsync of the folder and one commit. Short texts and attachments go into that
+commit; only long ones become files. A claim waits while a commit waits for the disk, so commits
+should be few. As soon as a worker is idle, results are saved at once, because the worker may wait
+for one of them. Results of suspects are saved at once too.
 """
 
 from __future__ import annotations
 
-import hashlib
-import shutil
-import time
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import suppress
-from enum import Enum
-from itertools import accumulate
+from collections.abc import Callable, Generator, Sequence
 from threading import Condition
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from fairlead.backoff import Attempts, Outage
-from fairlead.errors import DataError, TemporarilyUnavailable
-from fairlead.model.blobs import HEAD_BYTES, SHORT_BYTES, SHORT_TOGETHER, BlobStore, IncomingBlob
-from fairlead.model.documents import (
-    WORKER_LOST,
-    Broken,
-    Claim,
-    Delayed,
-    Done,
-    Failed,
-    Moved,
-    NewDocument,
-    Outcome,
-    Saved,
-    ShortTexts,
-)
-from fairlead.model.names import new_id
-from fairlead.model.pipelines import READ
-from fairlead.model.results import Interim
-from fairlead.model.sniff import look
+from fairlead.errors import TemporarilyUnavailable
+from fairlead.model.blobs import BlobStore
+from fairlead.model.documents import Claim
 from fairlead.service import Service
-from fairlead.worker.pipeline_run import Blob, PartBlob, PipelineRun, Source, chunks
-from fairlead.worker.sandbox.answer import Extraction, FoundPart
-from fairlead.worker.sandbox.protocol import PartContent
+from fairlead.worker.result_saver import FinishedJob, Result, ResultSaver
+from fairlead.worker.sandbox.answer import Extraction
 
 if TYPE_CHECKING:
     from fairlead.storage import Store
 
-
-class Stage(Enum):
-    """The end of a document with several steps, whose result is in `FinishedJob.run`."""
-
-    DONE = "done"
-    DROPPED = "dropped"  # nobody needs the result
-
-
-class Kept(NamedTuple):
-    """A step has ended and others follow; this is what was found up to now."""
-
-    interim: Interim
-    blobs: Sequence[Blob]
-    parts: Sequence[PartBlob]
-
-
-def kept(run: PipelineRun) -> Kept:
-    return Kept(run.interim(), run.blobs, list(run.parts))
-
-
-class Delay(NamedTuple):
-    """The step is tried again in so many seconds; `code`: because it failed."""
-
-    seconds: float
-    code: str | None = None
-    detail: str | None = None
-
-
-class Move(NamedTuple):
-    """The next steps are those of another queue."""
-
-    queue: str
-
-
-Result = Extraction | Failed | Broken | Delay | Move | Kept | Stage
 MOST_TOGETHER = 64
 GATHER_SECONDS = 0.1  # how long results gather while all workers are busy
-SHORT_TEXTS = 65_536  # up to which length the texts of a document are kept in the store
 MOST_CHARACTERS = 50_000_000
 """Text in memory that may wait to be saved before the engine starts no more documents."""
-
-
-class FinishedJob(NamedTuple):
-    """A claim, its result, and the seconds of work on it; `run`: of a document with steps."""
-
-    claim: Claim
-    result: Result
-    seconds: float
-    run: PipelineRun | None = None
-
-
-class ResultSaver:
-    """Saves results at once, in the calling thread. Texts go to `texts`, attachments to `files`."""
-
-    def __init__(self, store: Store, files: BlobStore, texts: BlobStore) -> None:
-        self._store = store
-        self._files = files
-        self._texts = texts
-
-    def save(self, group: Sequence[FinishedJob]) -> dict[Claim, Saved]:
-        """Write files first, then commit the outcomes with their keys; what became of those."""
-        texts: list[tuple[str, bytes]] = []
-        attachments: list[tuple[str, PartContent]] = []
-        ends = {job.claim for job in group if not isinstance(job.result, Kept)}
-        self._write_contents(group)
-        outcomes = [
-            (job.claim, _outcome(job, texts, attachments))
-            for job in group
-            if not isinstance(job.result, Kept) and job.result is not Stage.DROPPED
-        ]
-        self._texts.put_all(texts)
-        _stream(self._files, attachments)
-        self._keep_interim(
-            {
-                job.claim: job.result.interim
-                for job in group
-                if isinstance(job.result, Kept) and job.claim not in ends
-            }
-        )
-        again = {claim.id for claim, _ in outcomes if claim.has_result}
-        before = self._store.known_texts(again) if again else set()
-        saved = self._store.finish_all(outcomes) if outcomes else []
-        if again:
-            self._delete_replaced(again, before, [outcome for _, outcome in outcomes])
-        stale = [
-            outcome
-            for (_, outcome), how in zip(outcomes, saved, strict=True)
-            if how is Saved.STALE and isinstance(outcome, Done)
-        ]
-        if stale:
-            self._delete_files(stale, {claim.id for claim, _ in outcomes})
-        for job in group:
-            if job.run is not None and job.claim in ends:
-                self._clean_up(job.run)
-        return {claim: how for (claim, _), how in zip(outcomes, saved, strict=True)}
-
-    def _write_contents(self, group: Sequence[FinishedJob]) -> None:
-        """Stream long contents to blob storage, each once."""
-        saved = list(filter(None, map(_saved, group)))
-        blobs = {id(blob): blob for each in saved for blob in each.blobs if blob.source is not None}
-        parts = {id(part): part for each in saved for part in each.parts if part.source is not None}
-        texts = [(blob.content.key or "", blob.source) for blob in blobs.values() if blob.source]
-        files = [(part.part.id, part.source) for part in parts.values() if part.source]
-        _stream(self._texts, texts)
-        _stream(self._files, files)
-        for blob in blobs.values():
-            blob.source = None
-        for part in parts.values():
-            part.source = None
-
-    def _keep_interim(self, interim: Mapping[Claim, Interim]) -> None:
-        if interim:
-            self._store.keep_interim(list(interim.items()))
-
-    def _clean_up(self, run: PipelineRun) -> None:
-        """Remove what a document with several steps leaves behind when its claim has ended."""
-        with suppress(DataError, OSError):  # the sweep of orphans finds them too
-            keys = run.keys | run.replaced
-            if keys:
-                self._texts.delete(keys - self._store.known_texts([run.claim.id]))
-        shutil.rmtree(run.folder, ignore_errors=True)
-
-    def _delete_replaced(
-        self, documents: set[str], before: set[str], outcomes: Sequence[Outcome]
-    ) -> None:
-        """Delete the files of results that others replaced, and of attachments that were known."""
-        with suppress(DataError, OSError):  # the sweep of orphans finds them too
-            self._texts.delete(before - self._store.known_texts(documents))
-            done = [outcome for outcome in outcomes if isinstance(outcome, Done)]
-            parts = {part.id for each in done for part in each.parts if part.content is None}
-            self._files.delete(parts - self._store.known_documents(parts))
-
-    def _delete_files(self, stale: Sequence[Done], documents: set[str]) -> None:
-        """Delete files of results that came too late.
-
-        Not those of results that were saved by a commit whose answer got lost.
-        """
-        with suppress(DataError, OSError):  # the sweep of orphans finds them too
-            texts = {key for done in stale for key in (done.text_key, done.markdown_key) if key}
-            self._texts.delete(texts - self._store.known_texts(documents))
-            parts = {part.id for done in stale for part in done.parts if part.content is None}
-            self._files.delete(parts - self._store.known_documents(parts))
 
 
 class ResultWriter:
@@ -207,7 +46,7 @@ class ResultWriter:
         outage: Outage | None = None,
     ) -> None:
         self.error: Exception | None = None
-        """What ended it: the engine raises that, and releases what is unsaved."""
+        """The error that ended the writer. The engine raises it, and releases unsaved claims."""
         self._saver = ResultSaver(store, files, texts)
         self._on_saved = on_saved
         self._queue: list[FinishedJob] = []
@@ -222,12 +61,12 @@ class ResultWriter:
         self._service.start()
 
     def add(self, job: FinishedJob) -> None:
-        """Take over a claim with its result."""
+        """Queue the result of a claim."""
         with self._changed:
             self._queue.append(job)
             self._characters += _length(job.result)
             self._suspects += job.claim.suspect
-            if len(self._queue) == 1 or self._is_time_to_save():  # else it need not wake up
+            if len(self._queue) == 1 or self._is_time_to_save():  # else the thread need not wake up
                 self._changed.notify_all()
 
     def set_urgent(self, *, is_urgent: bool) -> None:
@@ -243,13 +82,13 @@ class ResultWriter:
             return [job.claim for job in self._queue] + self._saving
 
     def is_behind(self) -> bool:
-        """Whether the engine should start no more: too much text, a suspect, or an outage waits."""
+        """Whether to start no documents: much text or a suspect is unsaved, or it is an outage."""
         with self._changed:
             is_much = self._suspects > 0 or self._characters > MOST_CHARACTERS
             return is_much or self._attempts.is_failing
 
     def close(self) -> None:
-        """Save what was taken over, then end; after an error, `unsaved` has the rest."""
+        """Save all queued results, then end; after an error, `unsaved` has the rest."""
         with self._changed:
             self._is_closing = True
             self._changed.notify_all()
@@ -299,7 +138,7 @@ class ResultWriter:
 
 
 def _split(queue: list[FinishedJob]) -> tuple[list[FinishedJob], list[FinishedJob]]:
-    """The next group and the rest: suspects alone, as all wait for them; else the oldest."""
+    """The next group and the rest. Suspects are a group of their own, as claims wait for them."""
     suspects = [job for job in queue if job.claim.suspect]
     if suspects:
         queue = suspects + [job for job in queue if not job.claim.suspect]
@@ -307,109 +146,8 @@ def _split(queue: list[FinishedJob]) -> tuple[list[FinishedJob], list[FinishedJo
     return queue[:number], queue[number:]
 
 
-def _saved(job: FinishedJob) -> Kept | None:
-    """The contents that are to be written; those of a document that failed are not."""
-    if isinstance(job.result, Kept):
-        return job.result
-    is_wanted = job.result is Stage.DONE or isinstance(job.result, Delay | Move)
-    return kept(job.run) if job.run is not None and is_wanted else None
-
-
-def _stream(blobs: BlobStore, sources: Sequence[tuple[str, Source]]) -> None:
-    """Store bytes and files by their keys, in chunks: all, or none of them."""
-    arriving: list[IncomingBlob] = []
-    try:
-        for key, source in sources:
-            arriving.append(blobs.begin(key))
-            for chunk in chunks(source):
-                if arriving[-1].add(chunk):
-                    arriving[-1].flush()
-    except BaseException:
-        for blob in arriving:
-            blob.discard()
-        raise
-    [stored] = blobs.keep_each([arriving]) if arriving else [[]]
-    if isinstance(stored, Exception):
-        raise stored
-
-
 def _length(result: Result) -> int:
     if not isinstance(result, Extraction):
         return 0
     parts = sum(len(part.content) for part in result.parts if isinstance(part.content, bytes))
     return len(result.text) + len(result.markdown or "") + parts
-
-
-def _outcome(
-    job: FinishedJob, texts: list[tuple[str, bytes]], attachments: list[tuple[str, PartContent]]
-) -> Outcome:
-    """What the store saves; contents of files are added to `texts` and `attachments`."""
-    claim, result, seconds, run = job
-    if run is not None and result is Stage.DONE:
-        return run.outcome()
-    if run is not None and isinstance(result, Delay):
-        return Delayed(result.seconds, run.interim(), result.code, result.detail, seconds)
-    if run is not None and isinstance(result, Move):
-        return Moved(result.queue, run.interim(), seconds)
-    if isinstance(result, Broken) and claim.broke_before and result.code != WORKER_LOST:
-        result = Failed(result.code, result.detail)  # it was alone, so nothing else is to blame
-    if isinstance(result, Failed | Broken):
-        step = (READ, claim.attempts) if run is None else (run.next_step, run.attempts)
-        return result._replace(seconds=seconds, step=step[0], step_attempt=step[1])
-    assert isinstance(result, Extraction)  # noqa: S101 (all others have `run`)
-    text = result.text.encode()
-    markdown = None if result.markdown is None else result.markdown.encode()
-    is_short = len(text) + len(markdown or b"") <= SHORT_TEXTS
-    # Each attempt has keys of its own: a late worker cannot touch the text of a newer one.
-    text_key = None if is_short else f"{claim.id}.{claim.fence}.txt"
-    markdown_key = None if is_short or markdown is None else f"{claim.id}.{claim.fence}.md"
-    files = ((text_key, text), (markdown_key, markdown))
-    texts += [(key, content) for key, content in files if key and content is not None]
-    documents = _new_documents(result.parts)
-    attachments += [
-        (document.id, part.content)
-        for document, part in zip(documents, result.parts, strict=True)
-        if document.content is None
-    ]
-    return Done(
-        kind=result.kind,
-        facts={"kind": result.kind, **result.facts, "seconds": round(seconds, 3)},
-        text_key=text_key,
-        text_sha256=_sha256(text),
-        seconds=seconds,
-        markdown_key=markdown_key,
-        markdown_sha256=None if markdown is None else _sha256(markdown),
-        parts=documents,
-        short=ShortTexts(text, markdown) if is_short else None,
-    )
-
-
-def _sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
-
-
-def _head(content: PartContent) -> bytes:
-    return content[:HEAD_BYTES] if isinstance(content, bytes) else content.head
-
-
-def _short(content: PartContent) -> bytes | None:
-    if isinstance(content, bytes) and len(content) <= SHORT_BYTES:
-        return content
-    return None
-
-
-def _new_documents(parts: Sequence[FoundPart]) -> tuple[NewDocument, ...]:
-    """A document for each attachment. Short ones bring their content, up to a sum in a commit."""
-    sizes = [len(part.content) for part in parts]
-    sums = accumulate(size if size <= SHORT_BYTES else 0 for size in sizes)
-    return tuple(
-        NewDocument(
-            new_id(time.time()),  # it only has to be new
-            part.name,
-            size,
-            _sha256(part.content) if isinstance(part.content, bytes) else part.content.sha256,
-            look=look(_head(part.content)),
-            content=_short(part.content) if total <= SHORT_TOGETHER else None,
-        )
-        for part, size, total in zip(parts, sizes, sums, strict=True)
-    )

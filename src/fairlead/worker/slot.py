@@ -1,4 +1,4 @@
-"""A worker slot: the place of one worker process, and the documents that it has."""
+"""A worker slot: one worker process, and the documents that it has."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ from fairlead.errors import TemporarilyUnavailable
 from fairlead.model.blobs import ABSENT
 from fairlead.model.documents import Broken, Claim, Failed
 from fairlead.worker.liveness import worker_name
-from fairlead.worker.result_writer import FinishedJob, Result
-from fairlead.worker.sandbox.answer import died, failure, over_time, parse_answer
+from fairlead.worker.result_saver import FinishedJob, Result
+from fairlead.worker.sandbox.answer import died, missing_bytes, over_time, parse_answer
 from fairlead.worker.sandbox.child_pool import ChildPool, worker_numbers
-from fairlead.worker.sandbox.limits import Limits
-from fairlead.worker.sandbox.process import MOST_JOBS, ChildDied, Job, JobAnswer, Sandbox
+from fairlead.worker.sandbox.limits import SandboxLimits
+from fairlead.worker.sandbox.process import MOST_JOBS, ChildDied, JobAnswer, ReadJob, Sandbox
 
-GONE = "The stored bytes of the document are missing or cannot be read."
 RECYCLE_AFTER = 100
-"""Documents after which a child is replaced, so that what one leaves behind meets few others."""
+"""Documents after which a child is replaced, so that leaks of one document meet few others."""
 
 
 def next_worker_name() -> str:
@@ -26,21 +25,21 @@ def next_worker_name() -> str:
 
 
 class WorkerSlot:
-    """It is free, or its child reads the document of the first claim until a deadline.
+    """The place of one worker: free, or reading the document of its first claim until a deadline.
 
-    More documents may lie ready behind that one; `prefetch` has the rule. A child reads documents
-    of one customer only: a free slot changes its child for a document of another one.
+    More documents may lie ready behind that one; the rule is in `prefetch`. A child reads documents
+    of one customer only: a free slot changes its child for a document of another customer.
     """
 
-    def __init__(self, limits: Limits, children: ChildPool) -> None:
+    def __init__(self, limits: SandboxLimits, children: ChildPool) -> None:
         self.name = next_worker_name()
         self.claims: deque[Claim] = deque()
         self.deadline = float("inf")
         self.sandbox: Sandbox
         self.is_leaving = False  # whether it gets no more documents
         self._children = children
-        self._withdrawn = 0  # jobs of the child that are no claims any more
-        self._unsent: Job | None = None  # for a child that is not ready yet
+        self._withdrawn = 0  # jobs of the child whose claims were withdrawn
+        self._unsent: ReadJob | None = None  # for a child that is not ready yet
         self._customer = ""  # whose documents the child reads
         self._had_suspect = False
         self._began = 0.0
@@ -61,7 +60,7 @@ class WorkerSlot:
 
     @property
     def is_spent(self) -> bool:
-        """Whether its child is dead, has read or worked enough, or has read a suspect."""
+        """Whether its child must be replaced: dead, used up, or has read a suspect."""
         is_old = self.sandbox.jobs_done >= RECYCLE_AFTER or self.sandbox.is_worn
         return not self.sandbox.ready or is_old or self._had_suspect
 
@@ -69,24 +68,24 @@ class WorkerSlot:
         return self.sandbox.fileno()
 
     def is_fit_for(self, claim: Claim) -> bool:
-        """Whether its child may read this one; else it is to be changed first."""
+        """Whether its child may read this document; otherwise the child must be changed first."""
         return self._is_new or (claim.customer == self._customer and not claim.suspect)
 
     def preference(self, claim: Claim) -> int:
-        """Lower is better: the child of this customer, a new child, one to be changed."""
+        """Lower is better: the child of this customer, then a new child, then one to be changed."""
         return 2 if not self.is_fit_for(claim) else int(self._is_new)
 
     def change_child(self, claim: Claim) -> None:
         """Set the child of a free slot aside, and take one that may read this document.
 
-        Raises TemporarilyUnavailable if there is none; then the slot keeps its child.
+        Raises TemporarilyUnavailable if none can be started; then the slot keeps its child.
         """
         sandbox = self._take(None if claim.suspect else claim.customer)
         self._children.keep(self.sandbox, self._customer)
         self.sandbox = sandbox
 
     def has_room_for(self, claim: Claim, depth: int) -> bool:
-        """Whether the claim may lie ready here, where at most so many may."""
+        """Whether the claim may lie ready here, at most `depth` documents deep."""
         last = self.claims[-1] if self.claims else None
         return (
             last is not None
@@ -97,15 +96,16 @@ class WorkerSlot:
             and self.sandbox.jobs_sent < RECYCLE_AFTER
             and claim.customer == last.customer
             and not (claim.suspect or last.suspect)
-            and claim.password is None  # it may be long, and a job must fit into the pipe
+            and claim.password is None  # a long one may not fit into the pipe
         )
 
-    def start(self, claim: Claim, job: Job) -> FinishedJob | None:
-        """Send a document to the child, once that is ready; a result if the document is gone.
+    def start(self, claim: Claim, job: ReadJob) -> FinishedJob | None:
+        """Send a document to the child once that is ready; return a result if its bytes are gone.
 
-        Raises ChildDied, or TemporarilyUnavailable if there is no room: then it has not the claim.
+        Raises ChildDied. Raises TemporarilyUnavailable if there is no room; then the slot has not
+        taken the claim.
         """
-        self.claims.append(claim)  # first, so that an interrupted start is released too
+        self.claims.append(claim)  # first, so that the claim of an interrupted start is released
         self._customer = claim.customer
         self._had_suspect |= claim.suspect
         if not self.behind:
@@ -125,9 +125,9 @@ class WorkerSlot:
         return time.monotonic() - self._began
 
     def receive(self) -> list[FinishedJob]:
-        """Documents that have ended, with their results. A dead child is a result too.
+        """Documents that have ended, with their results. The death of a child is a result too.
 
-        Raises ChildDied if it had no document, and TemporarilyUnavailable as `start` does.
+        Raises ChildDied if the child had no document, and TemporarilyUnavailable as `start` does.
         """
         try:
             answers = self.sandbox.receive()
@@ -138,18 +138,18 @@ class WorkerSlot:
         if self._unsent is not None and self.sandbox.ready:
             job, self._unsent = self._unsent, None
             self._set_deadline()
-            gone = self.send(job)
-            return [] if gone is None else [gone]
+            missing = self.send(job)
+            return [] if missing is None else [missing]
         return self._finished(answers) if answers else []
 
     def end(self, result: Result) -> FinishedJob:
-        """End the document that is being read with this result; the next one follows."""
+        """End the document that is being read; the child continues with the next one."""
         finished = FinishedJob(self.claims.popleft(), result, self.seconds())
         self._set_deadline()
         return finished
 
     def withdraw(self) -> list[Claim]:
-        """Take back what lies ready; the child will not find the documents."""
+        """Take back the ready documents; the child will find them missing."""
         self.sandbox.withdraw()
         first, *behind = self.claims
         self.claims = deque([first])
@@ -157,7 +157,7 @@ class WorkerSlot:
         return behind
 
     def empty(self) -> list[Claim]:
-        """End the child at once; return the claims that it has not ended."""
+        """End the child at once; return its unfinished claims."""
         self._children.end(self.sandbox)
         claims = list(self.claims)
         self.claims.clear()
@@ -165,7 +165,7 @@ class WorkerSlot:
         self._set_deadline()
         return claims
 
-    def fill(self, limits: Limits) -> None:
+    def fill(self, limits: SandboxLimits) -> None:
         """Start a child with these limits."""
         self.limits = limits
         self.sandbox = self._take()
@@ -177,17 +177,17 @@ class WorkerSlot:
         return over_time(self.limits)
 
     def _finished(self, answers: Sequence[JobAnswer]) -> list[FinishedJob]:
-        """The engine knows how long all answers took together, the child how long each took.
+        """The engine measures how long all answers took together, the child how long each took.
 
-        So a lie moves costs only among documents of one customer.
+        So a lying child can only shift costs among documents of one customer.
         """
-        together, seconds = sum(answer.took for answer in answers), self.seconds()
+        seconds_of_child, seconds = sum(answer.took for answer in answers), self.seconds()
         finished = []
         for answer in answers:
             if not self.claims:
                 self._withdrawn -= 1
                 continue
-            share = answer.took / together if together else 1 / len(answers)
+            share = answer.took / seconds_of_child if seconds_of_child else 1 / len(answers)
             result = parse_answer(answer.raw, answer.parts, answer.files)
             finished.append(FinishedJob(self.claims.popleft(), result, share * seconds))
         self._set_deadline()
@@ -214,7 +214,7 @@ class WorkerSlot:
         self._began = time.monotonic()
         self.deadline = self._began + self.limits.seconds if self._has_jobs else float("inf")
 
-    def send(self, job: Job) -> FinishedJob | None:
+    def send(self, job: ReadJob) -> FinishedJob | None:
         try:
             self.sandbox.send(job)
         except OSError as error:
@@ -222,5 +222,5 @@ class WorkerSlot:
                 raise TemporarilyUnavailable(
                     f"a document cannot be given to a worker process ({error}); repair that"
                 ) from error
-            return FinishedJob(self.claims.pop(), failure("corrupt", GONE), 0.0)
+            return FinishedJob(self.claims.pop(), missing_bytes(), 0.0)
         return None

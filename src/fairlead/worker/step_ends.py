@@ -1,76 +1,62 @@
-"""What follows when a step did not return: the document is refused, tried again later, or fails.
+"""The end of a claim whose step did not return: the document is refused, delayed, or fails.
 
-The engine decides by this for its own steps, and the server for steps that are pulled over HTTP.
+The engine uses this rule for its own steps, the server for steps that are pulled over HTTP.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 
 from fairlead.model.documents import Failed
 from fairlead.policy.failures import SENTENCES, STEP_FAILED
 from fairlead.policy.retry import RetryRule
-from fairlead.steps.outcomes import (
-    Died,
-    Invalid,
-    Later,
-    Outcome,
-    Raised,
-    Refused,
-    StepOptions,
-    TimedOut,
-)
+from fairlead.steps.outcomes import Later, Outcome, Returned, StepOptions, StepRefused, cause_of
 from fairlead.worker.pipeline_run import PipelineRun
-from fairlead.worker.result_writer import Delay
+from fairlead.worker.result_saver import Delay
 
 _log = logging.getLogger(__name__)
+
+
+def unknown_pipelines(returned: Returned, known: Iterable[str]) -> str | None:
+    """Why the result is invalid, if its parts name pipelines that the settings do not have."""
+    names = {part.pipeline for part in returned.parts if part.pipeline} - set(known)
+    if not names:
+        return None
+    listed = ", ".join(sorted(map(repr, names)))
+    return f"a part must name a pipeline of the settings; got {listed}"
 
 
 def end_of_step(
     run: PipelineRun, outcome: Outcome, options: StepOptions, retry: RetryRule
 ) -> Failed | Delay:
-    """How the claim ends; the run counts the attempt. `retry` has the delays between attempts."""
-    if isinstance(outcome, Refused):
-        run.attempts += 1
-        return Failed(outcome.code, outcome.message, run.kind)
+    """How the claim ends; the run counts the attempt. `retry` has the backoff between attempts."""
+    if isinstance(outcome, StepRefused):
+        run.note_refusal()
+        return Failed(outcome.code, outcome.message, run.interim.kind)
     if isinstance(outcome, Later):
-        return _called_later(run, outcome.seconds, options)
-    cause = f"step {run.next_step}: {_cause(outcome)}"
+        return _retry_later(run, outcome.seconds, options)
+    cause = f"step {run.next_step}: {cause_of(outcome)}"
     _log.warning("fairlead: document %s: %s", run.claim.id, cause)
-    run.failed(cause)
+    run.note_failure(cause)
     rule = RetryRule(options.attempts, retry.first_delay, retry.longest_delay)
-    delay = rule.delay(run.attempts)
+    delay = rule.delay(run.interim.attempts)
     if delay is None:
-        return _given_up(run)
+        return _failed(run)
     return Delay(delay, STEP_FAILED, SENTENCES[STEP_FAILED])
 
 
-def _called_later(run: PipelineRun, seconds: float, options: StepOptions) -> Failed | Delay:
-    if run.waited + seconds > options.retry_for:
-        run.failed(
+def _retry_later(run: PipelineRun, seconds: float, options: StepOptions) -> Failed | Delay:
+    if run.interim.waited + seconds > options.retry_for:
+        run.note_failure(
             f"step {run.next_step}: it asked to be called again later for more than "
             f"{options.retry_for:g} s (retry_for)"
         )
-        return _given_up(run)
-    run.waited += seconds
-    run.settled += 1
+        return _failed(run)
+    run.note_delay(seconds)
     return Delay(seconds)
 
 
-def _given_up(run: PipelineRun) -> Failed:
-    return Failed(STEP_FAILED, SENTENCES[STEP_FAILED], run.kind, cause=run.cause)
-
-
-def _cause(outcome: Outcome) -> str:
-    """For operators, with the traceback where there is one."""
-    match outcome:
-        case Raised():
-            return outcome.traceback or outcome.summary
-        case Died():
-            return f"its process ended: {outcome.how}"
-        case TimedOut():
-            return f"it took longer than {outcome.seconds:g} s (timeout)"
-        case Invalid():
-            return outcome.sentence
-        case _:
-            return str(outcome)
+def _failed(run: PipelineRun) -> Failed:
+    interim = run.interim
+    return Failed(STEP_FAILED, SENTENCES[STEP_FAILED], interim.kind, cause=interim.cause)

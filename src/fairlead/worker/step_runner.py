@@ -1,8 +1,7 @@
 """Runs the functions of pipelines on documents that the engine has claimed.
 
-Each step has a pool of its own, whose process is kept warm. A document that has no place in the
-pool of its next step waits for one, and while it does its pipeline is closed for claims: so the
-order stays decided at the claim.
+Each step has a pool of its own, whose process stays warm. If the pool of its next step is full, a
+document waits, and its queue is closed for claims meanwhile. So the order is decided at the claim.
 """
 
 from __future__ import annotations
@@ -13,51 +12,34 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Sequence
 from math import inf
 from pathlib import Path
-from typing import Protocol
 
 from fairlead.errors import InvalidSetting, TemporarilyUnavailable
 from fairlead.model.blobs import ABSENT, BlobStore
 from fairlead.model.documents import Broken, Claim, Failed
 from fairlead.model.pipelines import READ, Pipeline, pipeline_of
+from fairlead.model.results import Interim
 from fairlead.policy.retry import RetryRule
 from fairlead.steps.outcomes import Invalid, Outcome, Returned, StepEnd, StepJob, StepOptions
+from fairlead.steps.pool import StepPool
 from fairlead.worker.pipeline_run import PipelineRun, resumed_run
-from fairlead.worker.result_writer import Delay, FinishedJob, Kept, Move, ResultWriter, Stage, kept
-from fairlead.worker.sandbox.answer import Extraction, failure
-from fairlead.worker.step_ends import end_of_step
+from fairlead.worker.result_saver import Delay, FinishedJob, Move, Stage
+from fairlead.worker.result_writer import ResultWriter
+from fairlead.worker.sandbox.answer import Extraction, missing_bytes
+from fairlead.worker.step_ends import end_of_step, unknown_pipelines
 
-GONE = "The stored bytes of the document are missing or cannot be read."
 _CHUNK = 1 << 20
 
 
-class Pool(Protocol):
-    """What the runner uses of `StepPool`."""
-
-    options: StepOptions | None
-    problem: str | None
-
-    def free(self) -> int: ...
-    def start(self, job: StepJob) -> None: ...
-    def cancel_job(self, id_: str) -> None: ...
-    def progress(self) -> dict[str, tuple[int, int]]: ...
-    def poll(self) -> list[StepEnd]: ...
-    def deadline(self) -> float: ...
-    def close(self) -> None: ...
-
-
-MakePool = Callable[[str], Pool]
-
-
 class StepRunner:
-    """The documents in steps, and the pools of these steps. For the engine's thread.
+    """The documents in steps, and the pools of these steps. Only the engine's thread calls it.
 
-    `folder` is its own, for the files of jobs: made for the first one, and removed at the end.
+    `folder` gets the files of jobs: it is made for the first job, and removed at the end.
     """
 
     def __init__(
         self,
         pipelines: Sequence[Pipeline],
-        make_pool: MakePool,
+        make_pool: Callable[[str], StepPool],
         results: ResultWriter,
         files: BlobStore,
         texts: BlobStore,
@@ -67,7 +49,7 @@ class StepRunner:
         self._pipelines = {pipeline.name: pipeline for pipeline in pipelines}
         queues = [queue for pipeline in pipelines for queue in pipeline.queues]
         self.queues = {queue.name: queue for queue in queues if queue.pulled is None}
-        """Those that it serves: others take the rest over HTTP."""
+        """The queues that the engine serves; documents of the others are pulled over HTTP."""
         self._results = results
         self._files = files
         self._texts = texts
@@ -75,10 +57,10 @@ class StepRunner:
         steps = dict.fromkeys(step for queue in self.queues.values() for step in queue.steps)
         self._pools = {step: make_pool(step) for step in steps if step != READ}
         self._running: dict[str, PipelineRun] = {}
-        self._lost: set[str] = set()  # of those that run: nobody needs their results
+        self._lost: set[str] = set()  # running documents whose claim was lost
         self._waiting: defaultdict[str, deque[PipelineRun]] = defaultdict(deque)
         self._folder = folder
-        self.ran_dry = False  # whether the last claim left places free
+        self.ran_dry = False  # whether the last claim left room in a pool
 
     # --- pools ---
 
@@ -104,12 +86,12 @@ class StepRunner:
     # --- room for claims ---
 
     def open_queues(self) -> list[Pipeline]:
-        """Those of which no document waits for a place."""
+        """The queues of which no document waits for room in a pool."""
         waiting = {run.claim.pipeline for runs in self._waiting.values() for run in runs}
         return [queue for queue in self.queues.values() if queue.name not in waiting]
 
     def room(self) -> dict[str, tuple[int, list[str]]]:
-        """By first step: how many documents it may start, and the queues that begin with it."""
+        """For each first step: how many documents may start, and the queues that begin with it."""
         rooms: dict[str, tuple[int, list[str]]] = {}
         for queue in self.open_queues():
             step = queue.steps[0]
@@ -140,8 +122,10 @@ class StepRunner:
         return pipeline is not None and not pipeline.reads_only
 
     def begin(self, claim: Claim) -> bool:
-        """Take over a claim whose next step is a function; False: it is to be read first."""
-        # Deaths of step processes are told apart by their pool, so nobody else is at risk.
+        """Take over a claim whose next step is a function; False: the next step is `read`."""
+        if not self.has_more_steps(claim):
+            return False
+        # The pool finds out which job ended its process, so a suspect is no risk for the others.
         run = self._resumed(claim._replace(suspect=False))
         if run.next_step == READ and run.queue == claim.pipeline:
             return False
@@ -150,11 +134,11 @@ class StepRunner:
 
     def go_on_after_reading(self, claim: Claim, extraction: Extraction, seconds: float) -> None:
         run = self._resumed(claim)
-        run.read(extraction, seconds)
+        run.add_extraction(extraction, seconds)
         self._go_on_after_step(run)
 
-    def let_go(self, lost: Iterable[Claim]) -> None:
-        """Cancel the jobs of claims that are held no more."""
+    def drop(self, lost: Iterable[Claim]) -> None:
+        """Cancel the jobs of claims that were cancelled or requeued."""
         gone = set(lost)
         for step, queue in self._waiting.items():
             dropped = [run for run in queue if run.claim in gone]
@@ -175,7 +159,7 @@ class StepRunner:
         }
 
     def poll(self) -> None:
-        """Take over what has ended, and start what waits."""
+        """Handle the jobs that have ended, and start waiting documents."""
         for pool in self._pools.values():
             for end in pool.poll():
                 self._handle(end)
@@ -187,12 +171,12 @@ class StepRunner:
         return resumed_run(claim, self._pipelines[pipeline_of(claim.pipeline)], folder)
 
     def _go_on_after_step(self, run: PipelineRun) -> None:
-        if run.queue == run.claim.pipeline:  # else the end of the claim keeps what was found
-            self._end(run, kept(run))
+        if run.queue == run.claim.pipeline:  # else the end of the claim saves the result
+            self._end(run, run.interim)
         self._go_on(run)
 
     def _go_on(self, run: PipelineRun) -> None:
-        """To the next step, to the queue of the next step, or to the end."""
+        """Pass the document to its next step, to the queue of that step, or to its end."""
         step, queue = run.next_step, run.queue
         if step is None or queue is None:
             self._end(run, Stage.DONE)
@@ -206,7 +190,7 @@ class StepRunner:
     def _start_waiting(self, step: str, queue: deque[PipelineRun]) -> None:
         while queue and queue[0].claim.id not in self._running and self._pools[step].free():
             run = queue[0]
-            contents = self._prepare(run)  # raises where there is no room: then it waits on
+            contents = self._prepare(run)  # if the disk is full it raises, and the document waits
             queue.popleft()
             if not isinstance(contents, dict):
                 self._results.add(FinishedJob(run.claim, contents, run.claim_seconds, run))
@@ -222,46 +206,52 @@ class StepRunner:
             claim.id,
             claim.customer,
             claim.name,
-            run.kind,
+            run.interim.kind,
             dict(claim.metadata),
-            run.attempts + 1,
+            run.interim.attempts + 1,
             self._job_folder(run),
             contents,
         )
 
     def _job_folder(self, run: PipelineRun) -> Path:
-        return run.folder / str(run.done)
+        return run.folder / str(run.interim.done)
 
     def _prepare(self, run: PipelineRun) -> dict[str, bytes] | Failed | Broken:
-        """The short contents of the job; long ones are put into its folder.
+        """Return the short contents of the job, and write long ones into its folder.
 
-        A failure if the bytes of the document are gone.
+        Returns a failure if the bytes of the document are gone.
         """
         contents: dict[str, bytes] = {}
-        found = {"text": run.text, "markdown": run.markdown, "data.json": run.data}
+        interim = run.interim
+        earlier = {
+            "text": interim.text,
+            "markdown": interim.markdown,
+            "data.json": interim.data,
+        }
         try:
             if not self._put_original(run, contents):
-                return failure("corrupt", GONE)
-            for name, blob in found.items():
-                if blob is None:
+                return missing_bytes()
+            for name, content in earlier.items():
+                if content is None:
                     continue
-                if blob.content.content is not None:
-                    contents[name] = blob.content.content
+                if content.content is not None:
+                    contents[name] = content.content
                 else:
-                    (self._made_folder(run) / name).write_bytes(blob.read(self._texts))
+                    long = run.read_content(content, self._texts)
+                    (self._make_folder(run) / name).write_bytes(long)
         except OSError as error:
             raise TemporarilyUnavailable(
                 f"a document cannot be given to a step ({error}); repair that"
             ) from error
         return contents
 
-    def _made_folder(self, run: PipelineRun) -> Path:
+    def _make_folder(self, run: PipelineRun) -> Path:
         folder = self._job_folder(run)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return folder
 
     def _put_original(self, run: PipelineRun, contents: dict[str, bytes]) -> bool:
-        """Copy the document, so that a step cannot change what is stored; check it meanwhile."""
+        """Copy the document, so that a step cannot change the stored bytes; verify its SHA-256."""
         claim, digest = run.claim, hashlib.sha256()
         if claim.content is not None:
             contents["original"] = claim.content
@@ -275,7 +265,7 @@ class StepRunner:
                     raise
                 self._files.check()
                 return False
-            with reader, (self._made_folder(run) / "original").open("wb") as target:
+            with reader, (self._make_folder(run) / "original").open("wb") as target:
                 while chunk := reader.read(_CHUNK):
                     digest.update(chunk)
                     target.write(chunk)
@@ -290,26 +280,19 @@ class StepRunner:
             self._end(run, Stage.DROPPED)
             return
         if isinstance(end.outcome, Returned):
-            unknown = self._unknown_pipeline(end.outcome)
+            unknown = unknown_pipelines(end.outcome, self._pipelines)
             if unknown is None:
-                run.add(end.outcome, end.seconds, self._texts)
+                run.add_returned(end.outcome, end.seconds, self._texts)
                 self._go_on_after_step(run)
                 return
             end = end._replace(outcome=Invalid(unknown))
-        run.seconds += end.seconds
-        run.claim_seconds += end.seconds
+        run.add_work(end.seconds)
         self._settle(run, end.outcome)
 
-    def _unknown_pipeline(self, returned: Returned) -> str | None:
-        names = {part.pipeline for part in returned.parts} - {None, *self._pipelines}
-        if not names:
-            return None
-        return f"a part must name a pipeline of the settings; got {', '.join(map(repr, names))}"
-
     def _settle(self, run: PipelineRun, outcome: Outcome) -> None:
-        """The step did not return: refuse, try again later, or give up."""
+        """End a step that did not return: refuse the document, delay it, or let it fail."""
         options = self._pools[run.next_step or ""].options or StepOptions()
         self._end(run, end_of_step(run, outcome, options, self._retry()))
 
-    def _end(self, run: PipelineRun, how: Stage | Failed | Delay | Move | Kept) -> None:
+    def _end(self, run: PipelineRun, how: Stage | Failed | Delay | Move | Interim) -> None:
         self._results.add(FinishedJob(run.claim, how, run.claim_seconds, run))

@@ -1,8 +1,8 @@
 """Wake-ups: keeps as many messages in the broker as there are documents to claim.
 
-It does not matter who submitted the documents, or what became of earlier messages: if the broker
-was erased, the next check finds no messages and sends new ones. Every process of an installation
-has a publisher; the store lets one of them publish at a time, and another as soon as it is gone.
+The number of messages does not depend on earlier ones: if the broker was erased, the next check
+finds no messages and sends new ones. Every process of an installation has a publisher. A lock of
+the store lets one publish at a time, and the next one as soon as that has ended.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from fairlead.storage import Store
 
 MOST_MESSAGES = 256
-"""A message keeps a worker going while there is work, so there need not be more than workers."""
+"""A worker claims more than one document per message, so one message per worker is enough."""
 CHECK_SECONDS = 1.0
-"""How often it checks in any case: for due retries, ended leases, and messages that got lost."""
+"""How often the publisher checks for due retries, ended leases and lost messages."""
 
 
 class Broker(Protocol):
     """Where wake-up messages go. All methods raise BrokerUnreachable.
 
-    `fill_up_to` sends messages until so many wait, and returns how many it sent; `messages` is how
-    many wait.
+    `fill_up_to` sends messages until so many wait, and returns how many it sent; `messages` returns
+    how many wait.
     """
 
     def fill_up_to(self, number: int) -> int: ...
@@ -38,7 +38,7 @@ class Broker(Protocol):
 
 
 class WakeupPublisher(Service):
-    """Publishes wake-ups until it is stopped; an unreachable broker or store is waited for."""
+    """Publishes wake-ups until it is stopped; retries while the broker or the store is down."""
 
     def __init__(self, store: Store, broker: Broker) -> None:
         super().__init__("wake-up publisher", self._publish, backoff=Backoff(1.0))
@@ -69,7 +69,7 @@ class WakeupPublisher(Service):
             yield changes.poll_seconds
 
     def _requeue_dead(self) -> None:
-        """Also where another machine publishes, which cannot know which workers are dead here."""
+        """Every publisher does this: only its own machine knows which workers are dead."""
         if time.monotonic() >= self._requeued_at + CHECK_SECONDS:
             requeue_from_dead_workers(self._store)
             self._requeued_at = time.monotonic()

@@ -15,6 +15,7 @@ from fairlead.errors import Message
 from fairlead.model.blobs import BlobStore
 from fairlead.model.jobs import PulledJob, PulledJobList, RenewedJob
 from fairlead.model.pipelines import pipeline_of
+from fairlead.model.results import Content
 from fairlead.server import schemas
 from fairlead.server.auth import Caller
 from fairlead.server.context import ServerContext, authenticated, check_query, context_of
@@ -24,7 +25,6 @@ from fairlead.server.routes.documents import Download, file_name
 from fairlead.steps.declare import Refuse, RetryLater
 from fairlead.steps.outcomes import Invalid, Outcome, Raised, StepOptions
 from fairlead.steps.run import LONGEST_SUMMARY, LONGEST_TRACEBACK, encodable, outcome_of_error
-from fairlead.worker.pipeline_run import Blob
 from fairlead.worker.pulled_jobs import HeldJob
 
 CHECK_SECONDS = 1.0
@@ -209,7 +209,7 @@ async def content(request: Request, token: str) -> Response:
 async def text(request: Request, token: str) -> Response:
     """The text that earlier steps found."""
     context, job = await _held_job(request, token)
-    return await _blob_response(context, job.run.text, "text/plain; charset=utf-8")
+    return await _content_response(context, job.run.interim.text, "text/plain; charset=utf-8")
 
 
 @router.get(
@@ -223,8 +223,8 @@ async def text(request: Request, token: str) -> Response:
 async def markdown(request: Request, token: str) -> Response:
     """The Markdown that earlier steps found; the text where they found none."""
     context, job = await _held_job(request, token)
-    blob = job.run.markdown or job.run.text
-    return await _blob_response(context, blob, "text/markdown; charset=utf-8")
+    content = job.run.interim.markdown or job.run.interim.text
+    return await _content_response(context, content, "text/markdown; charset=utf-8")
 
 
 @router.get(
@@ -238,7 +238,7 @@ async def markdown(request: Request, token: str) -> Response:
 async def data(request: Request, token: str) -> Response:
     """The data that earlier steps found."""
     context, job = await _held_job(request, token)
-    return await _blob_response(context, job.run.data, "application/json")
+    return await _content_response(context, job.run.interim.data, "application/json")
 
 
 async def _held_job(request: Request, token: str) -> tuple[ServerContext, HeldJob]:
@@ -247,12 +247,14 @@ async def _held_job(request: Request, token: str) -> tuple[ServerContext, HeldJo
     return context, await context.ask(context.jobs.held, token, caller.key_id)
 
 
-async def _blob_response(context: ServerContext, blob: Blob | None, media_type: str) -> Response:
-    if blob is None:
+async def _content_response(
+    context: ServerContext, content: Content | None, media_type: str
+) -> Response:
+    if content is None:
         raise not_found()
-    if blob.content.key is None:
-        return Response(blob.content.content or b"", media_type=media_type)
-    return await _download(context, context.fairlead.texts, blob.content.key, {}, media_type)
+    if content.key is None:
+        return Response(content.content or b"", media_type=media_type)
+    return await _download(context, context.fairlead.texts, content.key, {}, media_type)
 
 
 async def _download(
@@ -266,24 +268,24 @@ async def _download(
 
 
 def _pulled_job(job: HeldJob, lease: float) -> PulledJob:
-    claim, run = job.claim, job.run
+    claim, interim = job.claim, job.run.interim
     url = f"/v1/jobs/{job.token}"
-    has_text = run.text is not None
+    has_text = interim.text is not None
     return PulledJob(
         token=job.token,
         step=job.step,
         document=claim.id,
         customer=claim.customer,
         name=claim.name,
-        kind=run.kind,
+        kind=interim.kind,
         size=claim.size,
         sha256=claim.sha256,
-        attempt=run.attempts + 1,
+        attempt=interim.attempts + 1,
         lease=lease,
         content=f"{url}/content",
         text=f"{url}/text" if has_text else None,
-        markdown=f"{url}/markdown" if has_text or run.markdown is not None else None,
-        data=f"{url}/data" if run.data is not None else None,
+        markdown=f"{url}/markdown" if has_text or interim.markdown is not None else None,
+        data=f"{url}/data" if interim.data is not None else None,
         pipeline=pipeline_of(claim.pipeline),
         metadata=dict(claim.metadata),
     )

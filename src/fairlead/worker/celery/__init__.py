@@ -1,4 +1,4 @@
-"""The Celery engine: the store decides what is next, and a message only wakes a worker."""
+"""The Celery engine: the store decides the order, and a message only wakes a worker."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ __all__ = ["app"]
 
 
 def __getattr__(name: str) -> Any:
-    """Load the program when Celery asks for `app`; a process that only publishes needs none."""
+    """Load the Celery app when it is first used; a process that only publishes does not need it."""
     if name != "app":
         raise AttributeError(name)
     try:

@@ -1,4 +1,4 @@
-"""Wake-up messages to the broker, which say nothing but "claim the next document"."""
+"""Sends wake-up messages to the broker; each one means "claim the next document"."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _TIMEOUT = 5.0
 
 
 def make_app(broker: str) -> Celery:
-    """A Celery application for this broker; the worker's program adds its one task."""
+    """A Celery application for this broker; `celery_app` adds its one task."""
     app = Celery("fairlead", broker=broker, set_as_current=False)
     app.conf.update(
         task_default_queue=QUEUE,
-        task_default_delivery_mode="transient",  # the store knows what is to be done
+        task_default_delivery_mode="transient",  # the store has the documents
         task_ignore_result=True,
         task_serializer="json",
         accept_content=["json"],
@@ -42,7 +42,7 @@ def _options(broker: str) -> dict[str, Any]:
 
 
 class CeleryBroker:
-    """One connection to the broker, made anew after every failure. For one thread."""
+    """One connection to the broker, opened again after every failure. For one thread."""
 
     def __init__(self, app: Celery) -> None:
         self._app = app
@@ -84,7 +84,7 @@ class CeleryBroker:
         return (*self._connection.connection_errors, *self._connection.channel_errors)
 
     def _waiting(self) -> int:
-        """How many messages wait; the queue is declared if it is missing."""
+        """How many messages wait. Declares the queue if it is missing."""
         with self._connection.channel() as channel:
             queue = self._app.amqp.queues[QUEUE].bind(channel)
             queue.declare()

@@ -1,8 +1,8 @@
-"""The program that Celery's workers run: `celery -A fairlead.worker.celery worker`.
+"""The app of Celery's workers: `celery -A fairlead.worker.celery worker`.
 
-Each process of the pool opens the installation that the environment names after its own start, and
-processes documents when messages wake it. One of them publishes wake-ups. The process that forks a
-pool opens nothing: a fork with an open SQLite file believes to hold locks that it does not have.
+Each process of the pool opens the installation of FAIRLEAD_DATA after its fork, and processes
+documents when messages wake it. One of the processes publishes wake-ups. The parent of the pool
+opens no database: a fork of a process with an open SQLite file would rely on locks that it lacks.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from fairlead.worker.wakeup import WakeupPublisher
 
 PUBLISHER_LOCK = "publisher.lock"
 SECONDS = 1.0
-"""How long a message goes on claiming documents; other messages are there for the rest."""
+"""How long one message keeps claiming documents; other messages wake workers for the rest."""
 
 
 class CeleryProgram:
     """The installation and the publisher of one process, and one engine in each of its threads.
 
-    An engine and its worker process stay warm from message to message.
+    An engine and its worker process stay warm between messages.
     """
 
     def __init__(self, data: Path) -> None:
@@ -46,7 +46,7 @@ class CeleryProgram:
         self._publisher_lock: int | None = None
 
     def claim_next(self) -> None:
-        """Claim and process documents, while there are any and the time lasts."""
+        """Claim and process documents until none waits or the time has passed."""
         engine: LocalEngine | None = getattr(self._own, "engine", None)
         if engine is None:
             engine = self._own.engine = self._installation().services.engine(workers=1)
@@ -62,11 +62,11 @@ class CeleryProgram:
             raise
 
     def on_process_start(self, **_others: Any) -> None:
-        """Run when a process of a pool starts; Celery ends one that takes long for it."""
+        """Run when a process of a pool starts. It must return soon, or Celery ends the process."""
         Service("publisher start", self._start_publisher).start()
 
     def on_worker_ready(self, sender: Any, **_others: Any) -> None:
-        """Run in the first process when the worker is up: its pool may be threads of it."""
+        """Run in the parent process when the worker is up: the pool may be threads of it."""
         if not isinstance(sender.pool, (prefork.TaskPool, solo.TaskPool)):
             self.on_process_start()
 
@@ -81,7 +81,7 @@ class CeleryProgram:
             engine.close()
 
     def _start_publisher(self) -> Generator[float, None, None]:
-        """Publish as soon as no other pool process on this data folder does: one is enough."""
+        """Publish as soon as no other pool process on this data folder does."""
         fairlead = self._installation()
         if self._publisher_lock is None:
             self._publisher_lock = fairlead.folder.open_lock(PUBLISHER_LOCK)

@@ -49,8 +49,8 @@ class Pipes(NamedTuple):
     answers: int
 
 
-class Job(NamedTuple):
-    """A document by its number in the job directory, its hash, its password and its outputs."""
+class ReceivedJob(NamedTuple):
+    """A job as the child receives it: the number of a file in the job directory, and options."""
 
     document: int
     path: Path
@@ -64,7 +64,7 @@ def main(
 ) -> int:
     gc.set_threshold(COLLECT_AFTER)
     pipes = take_pipes()
-    # Built before it is needed: at that moment there may be no memory to do so.
+    # Built in advance: when it is needed, there may be no memory left for it.
     memory_limit = failure("memory-limit", out_of_memory(memory))
     try:
         missing = lock(memory, parent, job_dir)
@@ -79,7 +79,7 @@ def main(
         if reply is memory_limit:
             write_all(pipes.answers, no_time)
             write_all(pipes.answers, reply)
-            return 1  # what a library left behind in that state is not to be trusted
+            return 1  # a library may be in an undefined state after that
         write_all(pipes.answers, pack_which(job.document, time.monotonic() - began) + reply)
     return 0
 
@@ -95,10 +95,10 @@ def take_pipes() -> Pipes:
 
 
 def lock(memory: int, parent: int, job_dir: Path) -> list[str]:
-    """Import the libraries and apply all locks; return those that the machine lacks.
+    """Import the libraries and apply all locks; return the locks that the kernel lacks.
 
-    Landlock comes first: a library may start a thread when it is imported, and Landlock holds only
-    for threads that start after it. The seccomp filter holds for all threads.
+    Landlock must come first: a library may start a thread when it is imported, and Landlock applies
+    only to threads that start after it. The seccomp filter applies to all threads.
     """
     lock_process(memory, parent)
     has_files = lock_files(job_dir, os.environ.get("TESSDATA_PREFIX"))
@@ -113,7 +113,7 @@ def refuse(pipes: Pipes, why: str, detail: str) -> int:
     return 1
 
 
-def next_job(pipes: Pipes, job_dir: Path) -> Job | None:
+def next_job(pipes: Pipes, job_dir: Path) -> ReceivedJob | None:
     header = read_exactly(pipes.jobs, HEADER.size)
     body = read_exactly(pipes.jobs, HEADER.unpack(header)[1]) if header else None
     if body is None:
@@ -122,10 +122,10 @@ def next_job(pipes: Pipes, job_dir: Path) -> Job | None:
     document = message["document"]
     outputs = tuple(message["outputs"])
     path = job_dir / str(document)
-    return Job(document, path, message["sha256"], message["password"], outputs)
+    return ReceivedJob(document, path, message["sha256"], message["password"], outputs)
 
 
-def answer(job: Job, limits: ReadLimits, pipes: Pipes, memory_limit: bytes) -> bytes:
+def answer(job: ReceivedJob, limits: ReadLimits, pipes: Pipes, memory_limit: bytes) -> bytes:
     """The answer to a job. Every failure of a library becomes an answer."""
     try:
         check_bytes(job)
@@ -158,7 +158,7 @@ def answer(job: Job, limits: ReadLimits, pipes: Pipes, memory_limit: bytes) -> b
         return failure("damaged", "The document is damaged and could not be read.")
 
 
-def check_bytes(job: Job) -> None:
+def check_bytes(job: ReceivedJob) -> None:
     """Raise CannotRead("corrupt") unless the file holds the bytes that were accepted."""
     try:
         with job.path.open("rb") as file:
@@ -186,7 +186,7 @@ def reporter(pipes: Pipes) -> Callable[[int, int], None]:
 
 
 def file_sender(pipes: Pipes) -> Callable[[str, bytes], None]:
-    """A callback for readers that passes an output on at once, so that it is not held here."""
+    """A callback for readers that sends an output at once, so that it does not stay in memory."""
 
     def on_file(name: str, content: bytes) -> None:
         write_all(pipes.answers, pack_part(name, content, Tag.FILE))
@@ -204,10 +204,10 @@ def report() -> None:
         sys.stderr.flush()
 
 
-def run_as(memory: str, parent: str, job_dir: str, manner: str, limits: str) -> int:
+def run_as(memory: str, parent: str, job_dir: str, mode: str, limits: str) -> int:
     values = json.loads(limits)
     read = ReadLimits(**values | {"languages": tuple(values["languages"])})
-    return main(int(memory), int(parent), Path(job_dir), limits=read, strict=manner == "strict")
+    return main(int(memory), int(parent), Path(job_dir), limits=read, strict=mode == "strict")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""The children of an engine that have no work: each belongs to one customer.
+"""The idle children of an engine: each belongs to one customer.
 
-A child that a document has taken over can change what it reads later, and tell it as the text of
-the attacker's next document. So a child reads documents of one customer only. When its slot turns
-to another customer, the child is stopped (SIGSTOP) and kept for the next document of its own.
+A child that a hostile document has taken over can read later documents, and report their text as
+the text of the attacker's next document. So a child reads documents of one customer only. When its
+slot gets a document of another customer, the child is stopped (SIGSTOP) and kept for its customer.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from typing import NamedTuple
 from fairlead.errors import TemporarilyUnavailable
 from fairlead.worker.liveness import worker_name
 from fairlead.worker.sandbox.forkserver import ForkServer
-from fairlead.worker.sandbox.limits import Limits
+from fairlead.worker.sandbox.limits import SandboxLimits
 from fairlead.worker.sandbox.process import Sandbox
 
 MOST_IDLE = 32
-"""Children without work; the one that was used longest ago is ended for another."""
+"""Idle children; beyond that, the least recently used one is ended."""
 MOST_IDLE_BYTES = 64_000_000
-"""Memory of a child that is kept: what a large document left behind is not worth a fork."""
+"""A child with more memory is ended: keeping it costs more than a fork."""
 
 worker_numbers = count(1)
-"""Of all slots and job directories of this process, over all its engines: none comes twice."""
+"""Numbers of slots and job directories, unique over all engines of this process."""
 
 
 class _Idle(NamedTuple):
@@ -33,19 +33,19 @@ class _Idle(NamedTuple):
 
 
 class ChildPool:
-    """Starts the children of an engine, and keeps those that wait for their customer."""
+    """Starts the children of an engine, and keeps idle ones for their customers."""
 
     def __init__(self, job_dirs: Path, forkserver: ForkServer) -> None:
         self._job_dirs = job_dirs
         self._forkserver = forkserver
-        self._limits: Limits | None = None  # of all children that are idle
-        self._idle: list[_Idle] = []  # the one that was used last is the last
-        self._folders: list[Path] = []  # empty ones: a full disk may have no room for another
+        self._limits: SandboxLimits | None = None  # of all idle children
+        self._idle: list[_Idle] = []  # least recently used first
+        self._folders: list[Path] = []  # empty job directories: a full disk has no room for more
 
-    def take(self, limits: Limits, customer: str | None = None) -> Sandbox:
-        """The idle child of this customer, or a new one.
+    def take(self, limits: SandboxLimits, customer: str | None = None) -> Sandbox:
+        """The idle child of this customer, or a new child.
 
-        Raises TemporarilyUnavailable if there is neither one nor room for another process.
+        Raises TemporarilyUnavailable if there is no idle child and no process can be started.
         """
         if limits != self._limits:
             self._end_idle()
@@ -58,7 +58,7 @@ class ChildPool:
         return self._start(limits)
 
     def keep(self, sandbox: Sandbox, customer: str) -> None:
-        """Stop a child until the next document of its customer comes."""
+        """Stop a child until the next document of its customer."""
         if sandbox.limits != self._limits or sandbox.memory() > MOST_IDLE_BYTES:
             self.end(sandbox)
             return
@@ -68,7 +68,7 @@ class ChildPool:
             self.end(self._idle.pop(0).sandbox)
 
     def end(self, sandbox: Sandbox) -> None:
-        """End a child at once; again: nothing, as its folder may be another child's by now."""
+        """End a child at once; a second call does nothing, as another child may have its folder."""
         if sandbox.is_closed:
             return
         sandbox.kill()
@@ -85,8 +85,8 @@ class ChildPool:
         while self._idle:
             self.end(self._idle.pop().sandbox)
 
-    def _start(self, limits: Limits) -> Sandbox:
-        """Start a child; where there is no room, in the place of those without work."""
+    def _start(self, limits: SandboxLimits) -> Sandbox:
+        """Start a child; if the machine has no room for it, end the idle children first."""
         try:
             return self._start_once(limits)
         except (OSError, TemporarilyUnavailable):
@@ -95,7 +95,7 @@ class ChildPool:
         self._end_idle()
         return self._start_once(limits)
 
-    def _start_once(self, limits: Limits) -> Sandbox:
+    def _start_once(self, limits: SandboxLimits) -> Sandbox:
         folder = self._folders[-1] if self._folders else self._new_folder()
         sandbox = Sandbox(limits, folder, self._forkserver)
         sandbox.start()

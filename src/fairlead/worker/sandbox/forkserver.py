@@ -1,4 +1,4 @@
-"""The fork server, seen from the worker: a process that is ready and forks children."""
+"""The engine's side of the fork server: starts it, and asks it to fork children."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Any
 
 _TIMEOUT = 30.0
-"""Seconds to wait for an answer; the first one comes when the libraries are imported."""
-_LOST = -signal.SIGKILL  # exit code of a child whose fork server is gone: the kernel killed it too
+"""Seconds to wait for an answer; before the first one the fork server imports the libraries."""
+_LOST = -signal.SIGKILL  # exit code of a child whose fork server died: the kernel killed it too
 
 
 class ForkedProcess:
-    """A child of the fork server, with the part of `subprocess.Popen` that a sandbox uses.
+    """A child of the fork server, with the methods of `subprocess.Popen` that a sandbox uses.
 
-    The fork server keeps its pid until its exit code is asked for.
+    The pid is not reused before `wait` has returned: until then the fork server does not reap it.
     """
 
     def __init__(self, forkserver: ForkServer, pid: int) -> None:
@@ -54,9 +54,9 @@ class ForkedProcess:
 
 
 class ForkServer:
-    """Keeps one process to fork children from, and starts another if that has died.
+    """Keeps one process that forks children, and starts another if that has died.
 
-    The process dies with the thread that first asked for a child.
+    The process dies with the thread that first called `fork`.
     """
 
     def __init__(self) -> None:
@@ -65,7 +65,7 @@ class ForkServer:
         self._requests: socket.socket | None = None
 
     def fork(self, arguments: list[str], jobs: int, answers: int) -> ForkedProcess | None:
-        """A child with these pipes; None: a library has threads, so it is to be spawned."""
+        """Fork a child with these pipes; None: a library has threads, so it must be spawned."""
         request, pipes = {"fork": arguments}, [jobs, answers]
         try:
             pid = self._ask(request, pipes)
@@ -76,16 +76,16 @@ class ForkServer:
         return None if pid is None else ForkedProcess(self, pid)
 
     def end_of(self, pid: int, generation: int) -> tuple[int, int]:
-        """The exit code of a child that has ended, and the most kilobytes that it had.
+        """The exit code of a child that has ended, and its peak memory in kilobytes.
 
-        The code is minus the number of a signal.
+        A child that a signal has ended has minus the number of that signal as its code.
         """
         if generation != self.generation:
             return _LOST, 0
         try:
             code, kilobytes = self._ask({"wait": pid}, [])
         except OSError:
-            self.close()  # it is dead, or stuck and of no use
+            self.close()  # it is dead, or hangs
             return _LOST, 0
         return code, kilobytes
 
@@ -122,7 +122,7 @@ Process = ForkedProcess | subprocess.Popen[bytes]
 
 
 def python(module: str) -> list[str]:
-    # -P, -s: neither the present folder nor the user's own choose what is imported.
+    # -P, -s: neither the current folder nor the user's site-packages decide what is imported.
     # -B: the child may not write files, so it must not try to.
     return [sys.executable, "-P", "-s", "-B", "-m", module]
 
@@ -142,7 +142,7 @@ def spawn(command: list[str], *, stdin: int, stdout: int) -> subprocess.Popen[by
 
 
 def _environment() -> dict[str, str]:
-    """All that a child learns from its parent's environment."""
+    """The environment of a child: nothing else of its parent's."""
     environment = {
         "PATH": os.environ.get("PATH", os.defpath),
         "LANG": "C.UTF-8",
@@ -150,7 +150,7 @@ def _environment() -> dict[str, str]:
         # The worker itself starts one process for each core.
         "OMP_THREAD_LIMIT": "1",
         "RAYON_NUM_THREADS": "1",
-        # Each arena of the C library takes from the address space, which is limited.
+        # Each arena of the C library uses up address space, which is limited.
         "MALLOC_ARENA_MAX": "2",
     }
     if models := os.environ.get("TESSDATA_PREFIX"):

@@ -1,4 +1,4 @@
-"""The fork server: it has imported the libraries and forks the children that read documents.
+"""The fork server: a process that has imported the libraries and forks children to read documents.
 
 Starting Python and importing the libraries takes as long as reading dozens of documents. A forked
 child is ready at once, so children can be replaced often. The fork server itself opens no document.
@@ -33,13 +33,13 @@ def main(parent: int) -> int:
     os.close(pipes.answers)
     requests = socket.socket(fileno=pipes.jobs)
     die_with(parent)
-    with suppress(MissingExtra):  # each child reports that itself
+    with suppress(MissingExtra):  # each child reports a missing library itself
         readers()
         warm_up()
     rules(os.environ.get("TESSDATA_PREFIX"))
     prepare_filter()
     gc.collect()
-    gc.freeze()  # a collection in a child then leaves these pages shared
+    gc.freeze()  # so that a garbage collection in a child leaves these pages shared
     while True:
         packet, descriptors, _flags, _sender = socket.recv_fds(requests, MAX_REQUEST_BYTES, 2)
         if not packet:
@@ -51,7 +51,7 @@ def main(parent: int) -> int:
 def _serve(
     request: dict[str, Any], requests: socket.socket, descriptors: list[int]
 ) -> int | list[int] | None:
-    """The pid of a new child; or the exit code of one and the most kilobytes that it had."""
+    """The pid of a new child; or the exit code of a child and its peak memory in kilobytes."""
     if "wait" in request:
         _pid, status, usage = os.wait4(request["wait"], 0)
         return [os.waitstatus_to_exitcode(status), usage.ru_maxrss]
@@ -63,7 +63,7 @@ def _serve(
 
 
 def _may_fork() -> bool:
-    """Not beside threads: locks that they hold would stay locked in the child for ever."""
+    """Whether no other thread runs: a lock that one holds would stay locked in the child."""
     return len(list(Path("/proc/self/task").iterdir())) == 1
 
 
@@ -71,7 +71,7 @@ def _fork(arguments: list[str], requests: socket.socket, descriptors: list[int])
     parent = os.getpid()
     try:
         pid = os.fork()
-    except OSError:  # too many processes, or no memory; the other children live on
+    except OSError:  # too many processes, or no memory; the other children keep running
         return None
     if pid == 0:
         _run_child(parent, arguments, requests, descriptors)
@@ -81,7 +81,7 @@ def _fork(arguments: list[str], requests: socket.socket, descriptors: list[int])
 def _run_child(
     parent: int, arguments: list[str], requests: socket.socket, descriptors: list[int]
 ) -> NoReturn:
-    """Be the child, with its pipes as standard input and output, and never return."""
+    """Run the child, with its pipes as standard input and output. Never returns."""
     code = 1
     try:
         requests.close()

@@ -1,7 +1,7 @@
-"""The job directory: the one folder besides the libraries' own whose files a child can open.
+"""The job directory: besides the files of libraries, a child can open only files in this folder.
 
-The document lies there as a hard link, so nothing is copied and libraries get an ordinary path; a
-short one, which is no file, is written there. Behind it may lie what the child reads next of the
+A document is a hard link there, so nothing is copied and libraries get an ordinary path. A short
+document, which has no blob, is written there. The folder may also have the next documents of the
 same customer. The child sees no other documents.
 """
 
@@ -26,7 +26,7 @@ _CANNOT_LINK = {errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP, errno.
 
 
 class JobDirGone(Exception):
-    """Somebody removed the folder; the child could not open files in a new one."""
+    """The folder was removed; the child could not open files in a new one."""
 
 
 class JobDir:
@@ -48,9 +48,9 @@ class JobDir:
         return self._documents[0] if self._documents else None
 
     def add(self, source: Path | bytes) -> int:
-        """Put a file or bytes there; return the number that is its name.
+        """Add a file or bytes; return the number that is its name in the folder.
 
-        Raises JobDirGone, DiskFull, or OSError if the document is gone.
+        Raises JobDirGone or DiskFull; or OSError if the document is gone.
         """
         number = next(self._numbers)
         try:
@@ -94,11 +94,11 @@ class JobDir:
 
     def _delete(self, number: int) -> None:
         with suppress(FileNotFoundError):
-            os.unlink(f"{self.folder}/{number}")  # noqa: PTH108 (for each document: quicker)
+            os.unlink(f"{self.folder}/{number}")  # noqa: PTH108 (faster, and called for each document)
 
 
 def _put(source: Path | bytes, path: str) -> None:
-    """Link or write it; without fsync, as nobody needs it after a crash."""
+    """Link or write the document; without fsync, as it is not needed after a crash."""
     if isinstance(source, bytes):
         with os.fdopen(os.open(path, _NEW, 0o600), "wb", buffering=0) as file:
             rest = memoryview(source)
@@ -114,9 +114,9 @@ def _put(source: Path | bytes, path: str) -> None:
 
 
 def remove_old_job_dirs(folder: Path) -> None:
-    """Remove the job directories of dead workers, by whose names they are called.
+    """Remove the job directories of dead workers. A directory has the name of its worker.
 
-    One that was not used for a day goes too: its worker may have belonged to another boot.
+    Those unused for a day are removed too: their workers may have belonged to another boot.
     """
     if not folder.is_dir():
         return

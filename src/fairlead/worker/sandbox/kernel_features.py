@@ -11,4 +11,4 @@ NO_SECCOMP = "seccomp, which keeps a reading process away from the network and o
 
 def missing() -> list[str]:
     lacks = (NO_LANDLOCK, landlock_version() == 0), (NO_SECCOMP, not has_seccomp())
-    return [what for what, is_lacking in lacks if is_lacking]
+    return [name for name, is_lacking in lacks if is_lacking]

@@ -23,7 +23,7 @@ _PATH_BENEATH = 1
 _READ_FILE = 1 << 2
 _READ_FOLDER = 1 << 3
 
-# Rights over files that each version of Landlock knows; whatever is handled is refused by default.
+# How many rights over files each version of Landlock has. Those in a ruleset are denied by default.
 _RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}
 _NETWORK_SINCE, _BIND_AND_CONNECT = 4, 0b11
 _SCOPES_SINCE, _SOCKETS_AND_SIGNALS = 6, 0b11
@@ -37,7 +37,7 @@ SHARED = (
 
 
 def landlock_version() -> int:
-    """The version of Landlock; 0: there is none, or it is switched off."""
+    """The version of Landlock; 0: the kernel lacks it, or it is switched off."""
     with suppress(OSError):
         return syscall(_CREATE_RULESET, None, 0, _VERSION_FLAG)
     return 0
@@ -58,9 +58,9 @@ def lock_files(job_dir: Path, models: str | None) -> bool:
     return True
 
 
-@cache  # filled in the fork server, so that children need not
+@cache  # filled in the fork server, for its children
 def rules(models: str | None) -> tuple[tuple[str, int], ...]:
-    """Each path that may be read, with its rights; one below another needs none of its own."""
+    """Each readable path with its rights; a path below another one needs no rule of its own."""
     paths = {path.resolve() for path in readable(models) if os.access(path, os.F_OK)}
     return tuple(
         (str(path), _READ_FILE | (_READ_FOLDER if path.is_dir() else 0))
@@ -76,14 +76,14 @@ def readable(models: str | None) -> tuple[Path, ...]:
 
 
 def refuse_readable(folders: Iterable[Path]) -> None:
-    """Raise DataError for a folder of data in which every child may read."""
+    """Raise DataError for a data folder that every child could read."""
     models = os.environ.get("TESSDATA_PREFIX")
     open_to_all = [*map(Path, SHARED), *_installed(), *([Path(models)] if models else [])]
     for folder in folders:
-        for place in open_to_all:
-            if folder.resolve().is_relative_to(place.resolve()):
+        for parent in open_to_all:
+            if folder.resolve().is_relative_to(parent.resolve()):
                 raise DataError(
-                    f"{folder} lies in {place}, where the processes that read documents may read "
+                    f"{folder} lies in {parent}, where the processes that read documents may read "
                     "everything; choose a folder elsewhere, such as /var/lib/fairlead"
                 )
 
@@ -100,7 +100,7 @@ def _python() -> Iterator[Path]:
     yield from own
     for entry in map(Path, filter(None, sys.path)):
         if not any(entry.is_relative_to(folder) for folder in own):
-            # Only the modules of a folder: it may hold much else, such as somebody's data.
+            # Only the modules of a folder: it may have other files, such as a user's data.
             yield from filter(_is_module, entry.iterdir()) if entry.is_dir() else [entry]
 
 
@@ -120,7 +120,7 @@ def _ruleset(version: int) -> int:
 
 
 def _allow(ruleset: int, path: str, rights: int) -> None:
-    """Let the file, or all files below the folder, be read; ignore what has gone meanwhile."""
+    """Allow reading the file, or all files below the folder; ignore a path that is gone."""
     try:
         opened = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:

@@ -1,4 +1,4 @@
-"""What reading one document may use, and what a child may answer."""
+"""Limits on the resources that reading one document uses, and on the answer of a child."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _PROGRESS_BYTES_A_SECOND = 1_000
 
 
 def out_of_memory(memory: int) -> str:
-    """What is said of a document that needed more than these bytes."""
+    """The sentence about a document that needed more than these bytes."""
     return f"Reading it needed more than {memory / 1e6:,.0f} MB of memory."
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """What reading one document may use. `strict`: only behind every lock there is."""
+class SandboxLimits:
+    """What reading one document may use. `strict`: read only if all locks can be applied."""
 
     seconds: float = 120.0
     memory: int = 1_500_000_000
@@ -41,15 +41,15 @@ class Limits:
 
     @property
     def progress_bytes(self) -> int:
-        """Short frames cost the most to take apart, so they have a limit of their own."""
+        """Short frames cost the most to parse, so they have a limit of their own."""
         return _PROGRESS_BYTES + int(self.seconds * _PROGRESS_BYTES_A_SECOND)
 
     @property
     def most_files(self) -> int:
-        """The pictures of pages, and the searchable PDF."""
+        """How many outputs: the pictures of pages, and the searchable PDF."""
         return self.read.page_pictures + 1
 
     @property
     def file_bytes(self) -> int:
-        """The same number for all pictures and for the PDF."""
+        """Bytes of outputs: as many for all pictures together as for the PDF."""
         return 2 * self.read.output_bytes

@@ -1,4 +1,4 @@
-"""One warm child process that opens documents, seen from its parent."""
+"""The parent's side of a sandboxed child: one warm process that reads documents."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from typing import NamedTuple
 from fairlead.errors import MissingExtra, NoSandbox
 from fairlead.worker.sandbox.forkserver import ForkServer, Process, python, spawn
 from fairlead.worker.sandbox.job_dir import JobDir, JobDirGone
-from fairlead.worker.sandbox.limits import Limits
+from fairlead.worker.sandbox.limits import SandboxLimits
 from fairlead.worker.sandbox.protocol import BadFrame, FrameReader, ReceivedPart, pack
 
 MOST_JOBS = 16  # jobs that a child may have at once
 _END_SECONDS = 2.0
 _DIE_SECONDS = 0.5
-"""How long a child may take to exit after its pipe has ended, while the engine waits."""
+"""How long the engine waits for a child to exit after its pipe has ended."""
 _MUCH_MEMORY = 0.25
-"""A library that gets no memory ends the process like a crash. What a child held then was at least
-this share of its limit: a buffer that doubles is in memory beside its copy."""
+"""A library that gets no memory crashes the process. The child then held at least this share of its
+limit: a buffer that doubles is in memory twice."""
 
 
-class Job(NamedTuple):
-    """A document to read: its path or its bytes, the hash these must have, and its password.
+class ReadJob(NamedTuple):
+    """A document to read: its path or bytes, their SHA-256, and its password.
 
-    `outputs` are the optional files that are wanted.
+    `outputs` are the optional files that reading also makes.
     """
 
     source: Path | bytes
@@ -43,9 +43,9 @@ class Job(NamedTuple):
 
 
 class JobAnswer(NamedTuple):
-    """An untrusted answer, and the attachments and files before it; `parse_answer` checks them.
+    """An untrusted answer with its attachments and files; `parse_answer` checks them.
 
-    `took` is how many seconds the child says it worked on it.
+    `took` is how many seconds the child claims to have worked.
     """
 
     raw: bytes
@@ -57,8 +57,8 @@ class JobAnswer(NamedTuple):
 class ChildDied(Exception):
     """The child is dead, or broke the protocol and was killed.
 
-    `how` says it in words ("SIGKILL", "exit code 1"); `code` is the outcome's: crashed,
-    memory-limit, time-limit, bad-answer, or worker-lost where somebody else killed it.
+    `how` is "SIGKILL" or "exit code 1", for instance. `code` is the failure code: crashed,
+    memory-limit, time-limit, bad-answer, or worker-lost if another process killed the child.
     """
 
     def __init__(self, how: str, code: str = "crashed") -> None:
@@ -71,18 +71,18 @@ class Sandbox:
     """A child process under limits: start it, wait for `fileno`, call `receive`, send jobs.
 
     All its jobs must be of one customer: a child that was taken over can see and change them all.
-    They may be sent before the last is answered. Nothing here waits for the child except `close`.
-    The child dies with the thread that called `start`. `job_dir` is where it gets its documents,
-    best on the same disk; by default a temporary folder. With a fork server it starts faster.
+    Jobs may be sent before the last is answered. Nothing here waits for the child except `close`.
+    The child dies with the thread that called `start`. `job_dir` gets its documents, best on the
+    same disk; the default is a temporary folder. With a fork server the child starts faster.
     """
 
     def __init__(
         self,
-        limits: Limits | None = None,
+        limits: SandboxLimits | None = None,
         job_dir: Path | None = None,
         forkserver: ForkServer | None = None,
     ) -> None:
-        self.limits = limits or Limits()
+        self.limits = limits or SandboxLimits()
         self.job_dir = JobDir(job_dir or Path(tempfile.mkdtemp(prefix="fairlead-")))
         self.ready = False
         self.is_closed = False
@@ -98,7 +98,7 @@ class Sandbox:
         self._violation: str | None = None
 
     def start(self) -> None:
-        """Start the child. It can be used once `receive` has made `ready` true."""
+        """Start the child. It takes jobs once `receive` has set `ready`."""
         jobs, self._jobs = os.pipe()
         self._answers, answers = os.pipe()
         os.set_blocking(self._answers, False)
@@ -135,16 +135,16 @@ class Sandbox:
 
     @property
     def progress(self) -> tuple[int, int] | None:
-        """Pages read and all pages of the document, as the child says."""
+        """Pages read, and pages of the document, as the child reports them."""
         return self._frames.progress
 
     def fileno(self) -> int:
         return self._answers
 
-    def send(self, job: Job) -> None:
-        """Give the child a document, to be read after those that it has.
+    def send(self, job: ReadJob) -> None:
+        """Send the child a document, to be read after those that it has.
 
-        Raises ChildDied, DiskFull, or OSError if the document is gone.
+        Raises ChildDied or DiskFull; or OSError if the document is gone.
         """
         if not self.ready or self.jobs_sent - self.jobs_done >= MOST_JOBS:
             raise RuntimeError("a job can only be sent to a child that is ready and has room")
@@ -166,7 +166,7 @@ class Sandbox:
             }
         )
         try:
-            # A job is so short that as many as there may be fit into the pipe.
+            # Jobs are so short that MOST_JOBS of them fit into the pipe.
             os.write(self._jobs, message)
         except BrokenPipeError:
             self._lose_job()
@@ -174,7 +174,7 @@ class Sandbox:
             self.jobs_sent += 1
 
     def withdraw(self) -> None:
-        """Take away the documents behind the first; the child answers that they are missing."""
+        """Remove the documents behind the first; the child will answer that they are missing."""
         self.job_dir.remove_behind()
 
     def receive(self) -> list[JobAnswer]:
@@ -208,23 +208,23 @@ class Sandbox:
             self._process.kill()
 
     def pause(self) -> None:
-        """Let the child do nothing, whatever it has become, until `resume`."""
+        """Stop the child, even one that was taken over, until `resume`."""
         self.process.send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:
         self.process.send_signal(signal.SIGCONT)
 
     def memory(self) -> int:
-        """Bytes that it has in memory, those included that it shares with the fork server."""
+        """Its resident bytes, including those that it shares with the fork server."""
         path = f"/proc/{self.pid}/statm"
         with contextlib.suppress(OSError), open(path, "rb", buffering=0) as file:  # noqa: PTH123
             return int(file.read(100).split()[1]) * resource.getpagesize()
         return 0
 
     def close(self, *, keep_job_dir: bool = False) -> None:
-        """End the child, after two seconds by force, and free everything.
+        """End the child, after two seconds by force, and free all resources.
 
-        The empty job directory may be kept for the next child.
+        With `keep_job_dir`, the empty job directory stays for the next child.
         """
         self._close_pipes()
         if self._process is not None:
@@ -240,9 +240,9 @@ class Sandbox:
         return [*python("fairlead.worker.sandbox.child"), *self._arguments()]
 
     def _arguments(self) -> list[str]:
-        manner = "strict" if self.limits.strict else "best"
+        mode = "strict" if self.limits.strict else "best"
         read = json.dumps(asdict(self.limits.read))
-        return [str(self.limits.memory), str(os.getpid()), str(self.job_dir.folder), manner, read]
+        return [str(self.limits.memory), str(os.getpid()), str(self.job_dir.folder), mode, read]
 
     def _lose_job(self) -> None:
         """No child takes the job; if it has others, its death is noticed with theirs."""
@@ -257,9 +257,9 @@ class Sandbox:
         if self.jobs_sent == self.jobs_done + 1 and self._frames.has_more:
             raise BadFrame("it wrote more than one answer")
         if self._frames.which != self.job_dir.first:
-            raise BadFrame("it answered something else than what it was to read")
+            raise BadFrame("it answered another job than the next one")
         frames = self._frames
-        answer = JobAnswer(raw, frames.take_parts(), frames.took, frames.take_files())
+        answer = JobAnswer(raw, frames.parts.take(), frames.took, frames.files.take())
         self.job_dir.remove_first()
         self.jobs_done += 1
         self._frames.expect_answer()
@@ -321,10 +321,10 @@ class Sandbox:
 
     def _cause(self, name: str, cpu_used: float) -> str:
         """The code of a death by this signal."""
-        is_over_time = cpu_used >= 2 * self._seconds  # SIGKILL comes at the hard limit
+        is_over_time = cpu_used >= 2 * self._seconds  # at the hard limit the kernel sends SIGKILL
         if name == "SIGXCPU" or (name == "SIGKILL" and is_over_time):
             return "time-limit"
-        if name == "SIGKILL":  # by somebody else: the kernel that lacks memory, or an operator
+        if name == "SIGKILL":  # of another process: the kernel that lacks memory, or an operator
             return "worker-lost"
         peak = getattr(self.process, "peak_memory", 0)
         return "memory-limit" if peak > self.limits.memory * _MUCH_MEMORY else "crashed"

@@ -1,8 +1,8 @@
 """The protocol between a worker and its child: frames with a tag and a length in two pipes.
 
-A job is one JSON message. The child writes frames of progress, parts and files, then which job
-they belong to and how long it took, then the answer as one JSON message. Several jobs may wait in
-the pipe; their answers come in the same order. The parent's `FrameReader` trusts no byte of it.
+A job is one JSON message. The child writes frames of progress, parts and files, then a frame with
+the number and the seconds of their job, then the answer as one JSON message. Several jobs may wait
+in the pipe; their answers are in the same order. The parent's `FrameReader` trusts none of it.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from pathlib import Path
 from typing import Any
 
 from fairlead.model.blobs import SHORT_BYTES
-from fairlead.worker.sandbox.limits import Limits
+from fairlead.worker.sandbox.limits import SandboxLimits
 from fairlead.worker.sandbox.spool import Spool, SpooledBytes
 
 PartContent = bytes | SpooledBytes
-"""What an attachment or an output holds; a long one is on disk."""
+"""The bytes of an attachment or output; long ones are on disk."""
 ReceivedPart = tuple[bytes, PartContent]
-"""Its name and content, as the child says."""
+"""A name and a content, as the child sent them."""
 HEADER = struct.Struct(">BI")
 PAGES = struct.Struct(">QQ")
 WHICH = struct.Struct(">Qd")
 MAX_NAME_BYTES = 1_024
-_READ_BYTES = 65_536  # what a pipe holds; more would cost a mapping of memory each time
+_READ_BYTES = 65_536  # the capacity of a pipe; a larger buffer would be mapped for each read
 _READS_AT_ONCE = 16  # a child that never stops writing must not keep its parent reading
 _MOST_PAGES = 10**9
 _NAME = struct.Struct(">H")
@@ -107,13 +107,13 @@ class BadFrame(Exception):
     """The child broke the protocol; the message says how."""
 
 
-class _Received:
-    """Parts or files up to now, within limits."""
+class ReceivedParts:
+    """The parts or files received for the next answer, within limits."""
 
-    def __init__(self, most: int, most_bytes: int, what: str) -> None:
+    def __init__(self, most: int, most_bytes: int, plural: str) -> None:
         self._most = most
         self._most_bytes = most_bytes
-        self._what = what
+        self._plural = plural
         self.clear()
 
     def clear(self) -> None:
@@ -124,9 +124,9 @@ class _Received:
         self._items.append((name, content))
         self._bytes += len(content)
         if len(self._items) > self._most:
-            raise BadFrame(f"it found more {self._what} than allowed")
+            raise BadFrame(f"it found more {self._plural} than allowed")
         if self._bytes > self._most_bytes:
-            raise BadFrame(f"its {self._what} are longer than allowed")
+            raise BadFrame(f"its {self._plural} are longer than allowed")
 
     def take(self) -> tuple[ReceivedPart, ...]:
         items, self._items = tuple(self._items), []
@@ -134,14 +134,14 @@ class _Received:
 
 
 class FrameReader:
-    """Splits bytes of a child into frames; keeps the latest progress.
+    """Splits the bytes of a child into frames.
 
-    It keeps parts and files until the answer; long ones are written to a file without a name in
-    `folder`. `which` and `took` are what the child says the answer belongs to, and how long it
-    took.
+    It collects parts and files until the answer; long ones are written to a file without a name in
+    `folder`. `progress` is the latest. `which` and `took` are the number and the seconds of the
+    answer's job, as the child reports them.
     """
 
-    def __init__(self, limits: Limits, folder: Path | None = None) -> None:
+    def __init__(self, limits: SandboxLimits, folder: Path | None = None) -> None:
         self.progress: tuple[int, int] | None = None
         self.which: int | None = None
         self.took = 0.0
@@ -155,8 +155,8 @@ class FrameReader:
         }
         self._buffer = bytearray()
         self._folder = folder
-        self._parts = _Received(limits.read.members, limits.read.unpacked_bytes, "parts")
-        self._files = _Received(limits.most_files, limits.file_bytes, "files")
+        self.parts = ReceivedParts(limits.read.members, limits.read.unpacked_bytes, "parts")
+        self.files = ReceivedParts(limits.most_files, limits.file_bytes, "files")
         self._spool = Spool(folder)
         self._spooling: SpooledBytes | None = None
         self._room = limits.all_bytes
@@ -168,14 +168,14 @@ class FrameReader:
 
     def expect_answer(self) -> None:
         self.progress, self.which, self.took = None, None, 0.0
-        self._parts.clear()
-        self._files.clear()
+        self.parts.clear()
+        self.files.clear()
         self._spool, self._spooling = Spool(self._folder), None
         self._room = self._limits.all_bytes - len(self._buffer)
         self._progress_room = self._limits.progress_bytes
 
     def fill(self, descriptor: int) -> bool:
-        """Read what is there; True at the end of the pipe. Raises BadFrame if it is too much."""
+        """Read the available bytes; True at the end of the pipe. Raises BadFrame if too many."""
         with suppress(BlockingIOError):
             for _ in range(_READS_AT_ONCE):
                 chunk = os.read(descriptor, _READ_BYTES)
@@ -190,7 +190,7 @@ class FrameReader:
         return False
 
     def take(self) -> bytes | None:
-        """The answer, when it is complete; progress and parts before it are kept."""
+        """The next complete answer, or None; collects the progress and parts before it."""
         while (frame := self._next_frame()) is not None:
             tag, body = frame
             if tag is Tag.MESSAGE:
@@ -198,7 +198,7 @@ class FrameReader:
             if tag in (Tag.PART, Tag.FILE):
                 self._received(tag).add(*split_part(body))
             elif len(body) != self._longest[tag]:
-                raise BadFrame("it wrote what is no frame")
+                raise BadFrame("it wrote an invalid frame")
             elif tag is Tag.PROGRESS:
                 self._note_progress(body)
             else:
@@ -214,14 +214,8 @@ class FrameReader:
         if done <= pages <= _MOST_PAGES:
             self.progress = done, pages
 
-    def take_parts(self) -> tuple[ReceivedPart, ...]:
-        return self._parts.take()
-
-    def take_files(self) -> tuple[ReceivedPart, ...]:
-        return self._files.take()
-
-    def _received(self, tag: Tag) -> _Received:
-        return self._parts if tag is Tag.PART else self._files
+    def _received(self, tag: Tag) -> ReceivedParts:
+        return self.parts if tag is Tag.PART else self.files
 
     def _next_frame(self) -> tuple[Tag, bytes] | None:
         if not self._finish_spooling() or len(self._buffer) < HEADER.size:
@@ -229,7 +223,7 @@ class FrameReader:
         number, length = HEADER.unpack_from(self._buffer)
         tag = _TAGS.get(number)
         if tag is None:
-            raise BadFrame("it wrote what is no frame")
+            raise BadFrame("it wrote an invalid frame")
         if length > self._longest[tag]:
             raise BadFrame(f"a frame of {length} bytes is longer than allowed")
         end = HEADER.size + length
@@ -246,7 +240,7 @@ class FrameReader:
         return tag, body
 
     def _begin_spooling(self, tag: Tag, length: int) -> bool:
-        """Begin a long part or file, once its name is there."""
+        """Begin a long part or file once its name has arrived; False: it has not."""
         at = HEADER.size + _NAME.size
         if len(self._buffer) < at + MAX_NAME_BYTES:
             return False
@@ -260,7 +254,7 @@ class FrameReader:
         return True
 
     def _finish_spooling(self) -> bool:
-        """Write what has arrived of a long part; False if more of it is to come."""
+        """Write the bytes of a long part that have arrived; False if some are missing."""
         if self._spooling is None:
             return True
         chunk = self._buffer[: self._spooling.missing]

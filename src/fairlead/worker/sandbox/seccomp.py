@@ -22,9 +22,8 @@ from fairlead.worker.sandbox.rlimits import PR_SET_NO_NEW_PRIVS, prctl, syscall
 X86_64: Final = "x86_64"
 AARCH64: Final = "aarch64"
 
-# The numbers of the system calls on both; a call that is not here is refused, also one that a
-# future kernel will have.
-# Freely: reading from what is open, memory, time, threads' own affairs, waiting.
+# The numbers of the system calls on both processors. All other calls are refused, also future ones.
+# Always allowed: reading open files, memory, time, the thread's own state, waiting.
 FREE = """
 read 0 63, write 1 64, futex 202 98, close 3 57, lseek 8 62, fstat 5 80, newfstatat 262 79,
 mmap 9 222, munmap 11 215, mprotect 10 226, mremap 25 216, madvise 28 233, brk 12 214,
@@ -54,7 +53,7 @@ uname 63 160, sysinfo 99 179, getrusage 98 165, times 100 153, getrlimit 97 163,
 nanosleep 35 101, clock_nanosleep 230 115, clock_getres 229 114
 """
 
-# Only with certain arguments: `_rules` says which.
+# Allowed only with the arguments in `_rules`.
 CHECKED = """
 open 2 -, openat 257 56, fcntl 72 25, ioctl 16 29, prctl 157 167,
 kill 62 129, tgkill 234 131, prlimit64 302 261
@@ -83,11 +82,11 @@ _FCNTL = (0, 1, 2, 3, 4, 1030, 1034)
 # TCGETS, TIOCGWINSZ, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX.
 _IOCTL = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
 _PRCTL = (15, 16)  # the name of a thread
-_ANY_PID = 0x7FFFFFFF  # no process has it, and no other operand of the filter is like it
+_ANY_PID = 0x7FFFFFFF  # a placeholder: no process and no other operand of the filter has it
 
 
 def has_seccomp() -> bool:
-    """Whether the kernel filters system calls, on a processor whose calls are known here."""
+    """Whether the kernel can filter system calls, and the tables above have this processor."""
     machine = platform.machine()
     if machine not in _SECCOMP:
         return False
@@ -98,13 +97,13 @@ def has_seccomp() -> bool:
 
 
 def prepare_filter() -> None:
-    """Build what `lock_calls` needs, in the fork server."""
+    """Build the filter of `lock_calls` in advance, in the fork server."""
     if has_seccomp():
         _code(platform.machine())
 
 
 def lock_calls() -> bool:
-    """Allow only the listed calls, for all threads; False: there is no seccomp."""
+    """Allow only the listed calls, for all threads; False: the kernel lacks seccomp."""
     if not has_seccomp():
         return False
     machine = platform.machine()
@@ -116,9 +115,9 @@ def lock_calls() -> bool:
     return syscall(_SECCOMP[machine], _SET_MODE_FILTER, _ALL_THREADS, header) == 0
 
 
-@cache  # filled in the fork server, so that children need not
+@cache  # filled in the fork server, for its children
 def _code(machine: str) -> bytes:
-    """The filter as the kernel takes it, with `_ANY_PID` in the place of the process id."""
+    """The filter in the kernel's format, with `_ANY_PID` in place of the process id."""
     return b"".join(struct.pack("=HBBI", *line) for line in program(machine, _ANY_PID))
 
 
@@ -152,7 +151,7 @@ def _rules(pid: int) -> dict[str, FilterProgram]:
         "prctl": _if_one_of(0, _PRCTL),
         "kill": _if_one_of(0, (pid,)),
         "tgkill": _if_one_of(0, (pid,)),
-        "prlimit64": _if_only_asked(),
+        "prlimit64": _if_only_read(),
     }
 
 
@@ -175,8 +174,8 @@ def _unless_any_bit(argument: int, bits: int) -> FilterProgram:
     return [*_load(argument), (_ANY_BIT, 0, 1, bits), _REFUSE, _PASS]
 
 
-def _if_only_asked() -> FilterProgram:
-    """Its own limits may be read: the pointer to a new one must be NULL."""
+def _if_only_read() -> FilterProgram:
+    """Allow reading its own limits: pid 0, and NULL as the pointer to a new limit."""
     own = [*_load(0), (_EQUAL, 1, 0, 0), _REFUSE]
     low = [*_load(2), (_EQUAL, 1, 0, 0), _REFUSE]
     high = [*_load(2, high=True), (_EQUAL, 1, 0, 0), _REFUSE]
@@ -184,7 +183,7 @@ def _if_only_asked() -> FilterProgram:
 
 
 def numbers(table: str, machine: str) -> dict[str, int]:
-    """The calls of a table by name, as far as the processor has them."""
+    """The numbers of a table's calls, by name; without calls that the processor lacks."""
     column = {X86_64: 1, AARCH64: 2}[machine]
     rows = (entry.split() for entry in table.split(","))
     return {row[0]: int(row[column]) for row in rows if row[column] != "-"}

@@ -1,4 +1,4 @@
-"""Long attachments of a document, on disk until they are saved: an archive may unpack to much."""
+"""Long attachments of a document: on disk until they are saved, as an archive may be huge."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CHUNK_BYTES = 1 << 20
 
 
 @contextmanager
-def _our_errors() -> Iterator[None]:
+def _disk_errors() -> Iterator[None]:
     try:
         yield
     except OSError as error:
@@ -29,11 +29,11 @@ def _our_errors() -> Iterator[None]:
 
 
 class UnnamedFile:
-    """A file without a name; it goes with the last object that refers to it, or the process."""
+    """A file without a name; it ends with the last object that refers to it, or the process."""
 
     def __init__(self, folder: Path | None) -> None:
         self.descriptor = -1
-        with _our_errors(), tempfile.TemporaryFile(dir=folder, buffering=0) as file:
+        with _disk_errors(), tempfile.TemporaryFile(dir=folder, buffering=0) as file:
             self.descriptor = os.dup(file.fileno())
 
     def __del__(self) -> None:
@@ -42,7 +42,7 @@ class UnnamedFile:
 
 
 class SpooledBytes:
-    """Bytes in a part of a file."""
+    """A range of bytes in a file that are written piece by piece."""
 
     def __init__(self, file: UnnamedFile, size: int) -> None:
         self.head = b""
@@ -69,7 +69,7 @@ class SpooledBytes:
         self.head += chunk[: max(0, HEAD_BYTES - len(self.head))]
         self._hash.update(chunk)
         rest = memoryview(chunk)
-        with _our_errors():
+        with _disk_errors():
             while rest:
                 written = os.pwrite(self._file.descriptor, rest, self._start + self._written)
                 self._written += written
@@ -82,14 +82,14 @@ class SpooledBytes:
 
 
 class Spool:
-    """The file for the long attachments of one document, in this folder; made when needed."""
+    """The file in this folder for the long attachments of one document; made when needed."""
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
         self._file: UnnamedFile | None = None
 
     def begin(self, size: int) -> SpooledBytes:
-        """Room for so many bytes, behind what is complete."""
+        """A range for so many bytes, behind the complete ones."""
         if self._file is None:
             self._file = UnnamedFile(self._folder)
         return SpooledBytes(self._file, size)

@@ -1,7 +1,7 @@
 """Reads a few documents of our own in the fork server, before it forks the first child.
 
-Libraries and codecs build tables when they are first used, and Python specialises code that has run
-some times. What is done once in the fork server need not be done in each child.
+Libraries and codecs build tables at their first use, and Python specialises code after some runs.
+The fork server does both once for all children.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _RICH_TEXT = rb"{\rtf1\ansi\ansicpg1252{\fonttbl{\f0\fcharset238 Arial;}}\f0 Hel
 _TYPES = "[Content_Types].xml"
 _OFFICE = "application/vnd.openxmlformats-officedocument"
 _LINKED = 'xmlns:r="r" r:id="i"'
-_LINES = range(20)  # paragraphs or rows: so many that Python specialises the code of a reader
+_LINES = range(20)  # paragraphs or rows: enough for Python to specialise the code of a reader
 _WORD = {
     _TYPES: f'<Types><Override ContentType="{_OFFICE}.wordprocessingml.document.main+xml"/>'
     "</Types>",
@@ -89,7 +89,7 @@ def samples() -> list[bytes]:
 
 
 def warm_up() -> None:
-    """Read all samples; errors are ignored here, because each child reports them itself."""
+    """Read all samples. Errors are ignored, because each child reports them itself."""
     for name in CODECS:
         codecs.lookup(name)
     datetime.strptime("2024", "%Y")  # noqa: DTZ007 (it loads a module)

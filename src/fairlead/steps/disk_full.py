@@ -1,4 +1,4 @@
-"""A full disk is not the document's fault: the step is called again later."""
+"""A full disk delays a step: that is not the document's fault."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from contextlib import contextmanager
 from fairlead.steps.declare import RetryLater
 
 FULL_DISK_SECONDS = 60.0
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 @contextmanager
-def waiting_for_room() -> Iterator[None]:
-    """Raise RetryLater where what is done inside finds no room on the disk."""
+def retrying_on_full_disk() -> Iterator[None]:
+    """Raise RetryLater if the disk is full."""
     try:
         yield
     except OSError as error:
-        if error.errno in _NO_ROOM:
+        if error.errno in _FULL:
             raise RetryLater(FULL_DISK_SECONDS) from error
         raise
