@@ -16,6 +16,7 @@ import pytest
 
 from fairlead import Fairlead
 from fairlead.errors import InvalidSetting, NotReady, UnknownFile, UnknownPipeline
+from fairlead.model.blobs import SHORT_BYTES
 from fairlead.model.documents import EventKind
 from fairlead.model.states import State
 
@@ -43,7 +44,7 @@ def export(job):
     if job.name == "once.txt" and job.attempt == 1:
         raise ValueError("once")
     if job.name == "refused.txt":
-        raise Refuse("no-total", "No total was note_paths on this invoice.")
+        raise Refuse("no-total", "No total was found on this invoice.")
     if job.name == "exits.txt" and job.attempt == 1:
         os._exit(3)
     return {"by": "export", "exported": sorted(job.data)}
@@ -54,6 +55,7 @@ def busy(job):
         return "at last"
     raise RetryLater(0.1)
 
+@step(concurrency=4)
 def orders(job):
     return {"order": job.json()["order"], "metadata": job.metadata, "text": job.text}
 
@@ -171,7 +173,7 @@ def test_a_refusal_is_final_and_the_customer_reads_its_sentence(
     fairlead.run_until_idle()
     failed = fairlead.document(document.id)
     assert (failed.state, failed.error) == (State.FAILED, "no-total")
-    assert failed.detail == "No total was note_paths on this invoice."
+    assert failed.detail == "No total was found on this invoice."
     assert calls(notes, "refused.txt") == {"export": 1, "fields": 1}
 
 
@@ -324,6 +326,24 @@ def test_a_killed_step_process_uses_an_attempt_of_the_step_only(
     engine.run()
     assert len(set(killed)) == 2
     assert fairlead.document(document.id).attempts == 3
+
+
+def test_a_document_that_cannot_be_given_to_its_step_costs_no_other_claim(
+    fairlead: Fairlead, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (fairlead.folder.path / "fairlead.toml").write_text("max_attempts = 1\n")
+    order = b'{"order": 7}' + b" " * SHORT_BYTES  # long ones are copied for the step
+    documents = fairlead.submit_many("acme", [(order, "o.json")] * 4, pipeline="orders")
+    path, failures = fairlead.files.path, [tmp_path]  # a folder, which cannot be read as a file
+
+    def fail_once(key: str) -> Path:
+        return failures.pop() if failures else path(key)
+
+    monkeypatch.setattr(fairlead.files, "path", fail_once)
+    fairlead.run_until_idle(workers=1)
+    ended = [fairlead.document(document.id) for document in documents]
+    assert [(document.state, document.attempts) for document in ended] == [(State.DONE, 1)] * 4
+    assert not failures
 
 
 def test_an_engine_that_never_began_removes_no_files_when_it_closes(

@@ -323,6 +323,7 @@ class LocalEngine:
             places = sum(number for number, _ in room.values())
             self.runner.ran_dry = len(claims) - len(for_slots) < places
             self._start_prefetched()
+            self.runner.start_waiting()
 
     def _rooms_to_read(self, at_once: int, wanted: int) -> list[Room]:
         """Rooms for queues that begin with reading; only those that end with it are prefetched."""

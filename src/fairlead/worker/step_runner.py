@@ -58,6 +58,7 @@ class StepRunner:
         self._pools = {step: make_pool(step) for step in steps if step != READ}
         self._running: dict[str, PipelineRun] = {}
         self._lost: set[str] = set()  # running documents whose claim was lost
+        self._ends: deque[StepEnd] = deque()  # of running documents, not handled yet
         self._waiting: defaultdict[str, deque[PipelineRun]] = defaultdict(deque)
         self._folder = folder
         self.ran_dry = False  # whether the last claim left room in a pool
@@ -122,7 +123,10 @@ class StepRunner:
         return pipeline is not None and not pipeline.reads_only
 
     def begin(self, claim: Claim) -> bool:
-        """Take over a claim whose next step is a function; False: the next step is `read`."""
+        """Take over a claim whose next step is a function; False: the next step is `read`.
+
+        `start_waiting` starts the step.
+        """
         if not self.has_more_steps(claim):
             return False
         # The pool finds out which job ended its process, so a suspect is no risk for the others.
@@ -159,12 +163,21 @@ class StepRunner:
         }
 
     def poll(self) -> None:
-        """Handle the jobs that have ended, and start waiting documents."""
+        """Handle the jobs that have ended, and start waiting documents.
+
+        While blobs are unavailable this raises, and a later call continues where it stopped.
+        """
         for pool in self._pools.values():
-            for end in pool.poll():
-                self._handle(end)
+            self._ends.extend(pool.poll())
+        while self._ends:
+            self._handle(self._ends[0])
+            self._ends.popleft()
+        self.start_waiting()
+
+    def start_waiting(self) -> None:
+        """Start the documents that wait for their step, as far as its pool has room."""
         for step, queue in self._waiting.items():
-            self._start_waiting(step, queue)
+            self._start(step, queue)
 
     def _resumed(self, claim: Claim) -> PipelineRun:
         folder = self._folder / f"{claim.id}.{claim.fence}"
@@ -185,9 +198,8 @@ class StepRunner:
             self._end(run, Move(queue))
             return
         self._waiting[step].append(run)
-        self._start_waiting(step, self._waiting[step])
 
-    def _start_waiting(self, step: str, queue: deque[PipelineRun]) -> None:
+    def _start(self, step: str, queue: deque[PipelineRun]) -> None:
         while queue and queue[0].claim.id not in self._running and self._pools[step].free():
             run = queue[0]
             contents = self._prepare(run)  # if the disk is full it raises, and the document waits
@@ -274,20 +286,26 @@ class StepRunner:
     # --- ends ---
 
     def _handle(self, end: StepEnd) -> None:
-        run = self._running.pop(end.job.id)
-        if end.job.id in self._lost:
-            self._lost.remove(end.job.id)
+        id_ = end.job.id
+        run = self._running[id_]
+        if id_ in self._lost:
+            self._lost.remove(id_)
             self._end(run, Stage.DROPPED)
-            return
-        if isinstance(end.outcome, Returned):
-            unknown = unknown_pipelines(end.outcome, self._pipelines)
+        else:
+            self._take_over(run, end)
+        del self._running[id_]
+
+    def _take_over(self, run: PipelineRun, end: StepEnd) -> None:
+        outcome = end.outcome
+        if isinstance(outcome, Returned):
+            unknown = unknown_pipelines(outcome, self._pipelines)
             if unknown is None:
-                run.add_returned(end.outcome, end.seconds, self._texts)
+                run.add_returned(outcome, end.seconds, self._texts)
                 self._go_on_after_step(run)
                 return
-            end = end._replace(outcome=Invalid(unknown))
+            outcome = Invalid(unknown)
         run.add_work(end.seconds)
-        self._settle(run, end.outcome)
+        self._settle(run, outcome)
 
     def _settle(self, run: PipelineRun, outcome: Outcome) -> None:
         """End a step that did not return: refuse the document, delay it, or let it fail."""
