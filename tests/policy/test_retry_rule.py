@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.errors import InvalidSetting
-from fairlead.policy.retry import RetryRule
+from fairlead.model.documents import WORKER_LOST
+from fairlead.policy.retry import RetryRule, is_last_break
 
 rules = st.builds(
     RetryRule,
@@ -49,3 +50,18 @@ def test_fewer_than_one_attempt_is_refused(number: int) -> None:
 def test_a_delay_out_of_bounds_is_refused(delay: float) -> None:
     with pytest.raises(InvalidSetting, match="retry_delay must be"):
         RetryRule(first_delay=delay)
+
+
+@pytest.mark.parametrize(
+    ("code", "broke_before", "is_last"),
+    [
+        ("crashed", False, False),
+        ("crashed", True, True),
+        ("memory-limit", True, True),
+        (WORKER_LOST, True, False),
+    ],
+)
+def test_the_second_break_is_the_last_unless_the_worker_was_lost(
+    code: str, broke_before: bool, is_last: bool
+) -> None:
+    assert is_last_break(code, broke_before=broke_before) is is_last

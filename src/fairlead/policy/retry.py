@@ -1,4 +1,7 @@
-"""The retry rule: when to try again after a failed attempt, and when to give up."""
+"""The retry rule: when to try again after a failed attempt, and when to give up.
+
+Reading a document is retried by `RetryRule` with the installation's settings, a step with its own.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from dataclasses import dataclass
 
 from fairlead.backoff import exponential
 from fairlead.errors import InvalidSetting
+from fairlead.model.documents import WORKER_LOST
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,3 +34,12 @@ class RetryRule:
         if attempts >= self.max_attempts:
             return None
         return exponential(attempts, self.first_delay, self.longest_delay)
+
+
+def is_last_break(code: str, *, broke_before: bool) -> bool:
+    """Whether a document that broke its process has failed for good, whatever attempts are left.
+
+    The attempt after the first break ran alone in a fresh process, so the document is to blame. A
+    lost worker says nothing about the document.
+    """
+    return broke_before and code != WORKER_LOST

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from fairlead.errors import DataError
 from fairlead.model.blobs import SHORT_TOGETHER, BlobStore, IncomingBlob
 from fairlead.model.documents import (
-    WORKER_LOST,
     Broken,
     Claim,
     Delayed,
@@ -30,6 +29,7 @@ from fairlead.model.names import new_id
 from fairlead.model.pipelines import READ
 from fairlead.model.results import Interim
 from fairlead.model.sniff import look
+from fairlead.policy.retry import is_last_break
 from fairlead.worker.contents import Source, chunks, head, measured
 from fairlead.worker.pipeline_run import PipelineRun
 from fairlead.worker.sandbox.answer import ExtractedFile, Extraction
@@ -196,8 +196,8 @@ def _outcome(
         return Delayed(result.seconds, run.interim, result.code, result.detail, seconds)
     if run is not None and isinstance(result, Move):
         return Moved(result.queue, run.interim, seconds)
-    if isinstance(result, Broken) and claim.broke_before and result.code != WORKER_LOST:
-        result = Failed(result.code, result.detail)  # it ran alone, so it is to blame
+    if isinstance(result, Broken) and is_last_break(result.code, broke_before=claim.broke_before):
+        result = Failed(result.code, result.detail)
     assert isinstance(result, Failed | Broken)  # noqa: S101 (all others have `run`)
     step = (READ, claim.attempts) if run is None else (run.next_step, run.interim.attempts)
     return result._replace(seconds=seconds, step=step[0], step_attempt=step[1])
