@@ -17,8 +17,10 @@ from fairlead.blobs.local import LocalBlobs
 from fairlead.errors import DamagedData, DiskFull, StoreUnreachable
 from fairlead.model.blobs import SHORT_BYTES
 from fairlead.model.documents import Claim, Failed, Outcome, Saved
+from fairlead.model.pipelines import Pipeline
 from fairlead.model.states import State
-from fairlead.worker import result_saver, result_writer
+from fairlead.worker import pipeline_run, result_saver, result_writer
+from fairlead.worker.pipeline_run import resumed_run
 from fairlead.worker.result_saver import FinishedJob
 from fairlead.worker.result_writer import ResultWriter
 from fairlead.worker.sandbox.answer import ExtractedFile, Extraction
@@ -249,6 +251,18 @@ def test_many_short_parts_do_not_all_go_into_one_commit(
         name: fairlead.original(attachment.id) for name, attachment in attachments.items()
     } == contents
     assert files_of(fairlead) == {attachments[name].id for name in ("2", "4", "5")}
+
+
+def test_many_short_parts_of_steps_do_not_all_go_into_one_commit(
+    fairlead: Fairlead, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pipeline_run, "SHORT_TOGETHER", 10)
+    (claim,) = claims(fairlead, 1)
+    run = resumed_run(claim, Pipeline("default"), tmp_path)
+    parts = tuple(ExtractedFile(f"{number}", b"123456") for number in range(3))
+    run.add_extraction(Extraction("text", "text", {}, parts=parts), 0.1)
+    assert [part.content for part in run.interim.parts] == [b"123456", None, None]
+    assert set(run.interim.part_keys) <= set(run.sources)
 
 
 def test_a_result_whose_saving_was_not_heard_of_keeps_its_files(

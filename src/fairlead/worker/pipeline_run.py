@@ -167,8 +167,7 @@ class PipelineRun:
     def _content(self, role: str, source: Source, name: str = "") -> Content:
         size, sha256, short = measured(source)
         media_type = (mimetypes.guess_type(name)[0] or OTHER_TYPE) if name else None
-        if short is not None and self._short_bytes + size <= SHORT_TOGETHER:
-            self._short_bytes += size
+        if self._has_room_for(short):
             return Content(size, sha256, name, media_type, content=short)
         # Each claim has keys of its own: a late worker cannot touch those of a newer one.
         key = f"{self.claim.id}.{self.claim.fence}.{self.interim.done}{role}"
@@ -179,11 +178,18 @@ class PipelineRun:
         size, sha256, short = measured(source)
         shape, pages = look(head(source))
         id_ = new_id(time.time())
-        if short is None:
-            self.sources[id_] = source
+        if not self._has_room_for(short):
+            self.sources[id_], short = source, None
         return InterimPart(
             id_, name, size, sha256, shape, pages, short, pipeline or DEFAULT_PIPELINE
         )
+
+    def _has_room_for(self, short: bytes | None) -> bool:
+        """Whether the content may go into the database together with the earlier ones."""
+        if short is None or self._short_bytes + len(short) > SHORT_TOGETHER:
+            return False
+        self._short_bytes += len(short)
+        return True
 
 
 def resumed_run(claim: Claim, pipeline: Pipeline, folder: Path) -> PipelineRun:
