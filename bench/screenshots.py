@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from PIL import Image
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, StorageState
 
 from bench.browser import Serving, browser, serving
 from bench.installation import fill
@@ -39,15 +39,24 @@ SHOTS = (
 )
 
 
-def take(opened: Browser, server: Serving, shot: Shot) -> bytes:
+def log_in(opened: Browser, server: Serving) -> StorageState:
+    """The session of the login link, which works once."""
+    context = opened.new_context()
+    context.new_page().goto(server.login)
+    session = context.storage_state()
+    context.close()
+    return session
+
+
+def take(opened: Browser, server: Serving, session: StorageState, shot: Shot) -> bytes:
     """The picture as PNG."""
     context = opened.new_context(
+        storage_state=session,
         color_scheme=shot.scheme,
         locale=shot.language,
         viewport={"width": shot.width, "height": shot.height},
     )
     page = context.new_page()
-    page.goto(server.login)
     path = shot.path
     if path == "first waiting":
         page.goto(f"{server.url}/documents?state=waiting")
@@ -79,8 +88,9 @@ def main() -> None:
         data = Path(place) / "data"
         fill(data)
         with serving(data, "--workers", "0", lease=3600) as server, browser() as opened:
+            session = log_in(opened, server)
             for shot in SHOTS:
-                content = small(take(opened, server, shot))
+                content = small(take(opened, server, session, shot))
                 (folder / f"{shot.name}.png").write_bytes(content)
                 print(f"{shot.name}.png  {len(content):,} bytes")
 
