@@ -96,7 +96,7 @@ def _take_from_queue(tx: Transaction, document: DocumentRow) -> Waiting | ends.R
             running = ends.Running(*row)
             ends.settle_cancelled(tx, running)
             return running
-    state = run("SELECT state FROM documents WHERE seq = ?", (number,)).get
+    state = run(sql("state_of_document"), (number,)).get
     after(State(state or "done"), Action.CANCEL)  # it has ended meanwhile
     raise AssertionError(f"document {number} is pending and not in the queue")
 

@@ -490,6 +490,9 @@ SELECT
   seq, customer, coalesce(queue, pipeline), state, priority, urgent, estimate, submitted_at, batch
 FROM documents WHERE id = ?;
 
+-- name: state_of_document
+SELECT state FROM documents WHERE seq = ?;
+
 -- name: slot_of_document
 SELECT slot, slot_seq FROM waiting INDEXED BY waiting_by_age
 WHERE customer = ? AND pipeline = ? AND document = ?;
