@@ -225,16 +225,27 @@ class SubmissionWriter:
     def _row(self, number: int, accepted: _Accepted) -> tuple[Any, ...]:
         customer, new, place, origin = accepted
         return (
-            *(number, new.id, customer.id, new.pipeline, new.name, new.size, new.sha256),
-            *(place.priority, place.count, place.policy, int(new.urgent)),
-            *(
-                rows.data_text(new.metadata),
-                new.reference,
-                _not_before(new, self._now),
-                new.batch,
-            ),
-            *(self._now, place.estimate, new.look.shape, new.look.pages),
-            *(new.password, *origin),
+            number,
+            new.id,
+            customer.id,
+            new.pipeline,
+            new.name,
+            new.size,
+            new.sha256,
+            place.priority,
+            place.count,
+            place.policy,
+            int(new.urgent),
+            rows.data_text(new.metadata),
+            new.reference,
+            _not_before(new, self._now),
+            new.batch,
+            self._now,
+            place.estimate,
+            new.look.shape,
+            new.look.pages,
+            new.password,
+            *origin,
         )
 
     def _queue_up(self, numbers: Sequence[int]) -> None:

@@ -24,8 +24,12 @@ from fairlead.storage.sql.waiting_rows import Waiting, arrived
 from fairlead.storage.sql.webhook_rows import forget_customer, forget_document
 
 _OF_CUSTOMER = (
-    *("delete_keys_of_customer", "delete_idempotency_keys", "forget_deleted_documents"),
-    *("delete_batches", "empty_events", "delete_customer"),
+    "delete_keys_of_customer",
+    "delete_idempotency_keys",
+    "forget_deleted_documents",
+    "delete_batches",
+    "empty_events",
+    "delete_customer",
 )
 """Statements that remove a customer, in the order of their references."""
 _QUEUE_READS = 3

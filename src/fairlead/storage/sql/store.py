@@ -524,7 +524,10 @@ class Store(ABC):
             _log.warning(
                 "fairlead: the policy is now %s (was %s); documents placed anew: %s, "
                 "of customers: %s",
-                *(switched.after, switched.before, switched.documents, switched.customers),
+                switched.after,
+                switched.before,
+                switched.documents,
+                switched.customers,
             )
 
     # --- reads ---
