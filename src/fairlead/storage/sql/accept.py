@@ -85,14 +85,6 @@ def accept(tx: Transaction, submission: Submission) -> list[Document]:
     return documents
 
 
-def accept_all(tx: Transaction, submissions: Sequence[Submission]) -> list[list[Document]]:
-    """Accept all submissions, or refuse them all."""
-    batch = SubmissionWriter(tx, submissions)
-    documents = [batch.accept(submission) for submission in submissions]
-    batch.write()
-    return documents
-
-
 def accept_each(
     tx: Transaction, submissions: Sequence[Submission]
 ) -> list[list[Document] | Exception]:
