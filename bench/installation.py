@@ -156,5 +156,5 @@ def crowd(data: Path, customers: int) -> Iterator[Fairlead]:
                 for number in range(chance.choice([1, 1, 2, 5, 12]))
             )
             submissions.append(Submission(name, documents))
-        fairlead.store.submit_all(submissions)
+        fairlead.store.submit_each(submissions)
         yield fairlead

@@ -49,7 +49,7 @@ def fill(store: Store, documents: int, customers: int, at_once: int, seconds: fl
     done, end = 0, time.monotonic() + seconds
     while done < documents and time.monotonic() < end:
         number = min(at_once, documents - done)
-        store.submit_all(submissions(done, number, customers))
+        store.submit_each(submissions(done, number, customers))
         done += number
     return done
 

@@ -143,7 +143,7 @@ def submit_one_each(
     store: Store, customers: Sequence[str], pipeline: str = DEFAULT_PIPELINE
 ) -> None:
     documents = in_pipeline(pipeline, short_documents(0, len(customers)))
-    store.submit_all(
+    store.submit_each(
         [Submission(name, (document,)) for name, document in zip(customers, documents, strict=True)]
     )
 

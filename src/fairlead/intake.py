@@ -126,7 +126,9 @@ class Intake:
                 offer.customer,
                 blobs,
                 [name for _, name in offer.files],
-                *(offer.options, offer.key, offer.batch),
+                offer.options,
+                offer.key,
+                offer.batch,
                 strict=offer.strict,
                 sender=offer.sender,
             )
@@ -222,16 +224,34 @@ def _submission(
     documents = tuple(
         [
             NewDocument(
-                *(blob.key, name, blob.size, blob.sha256),
-                *(options.urgent, look(blob.head), options.password, blob.content),
-                *(options.pipeline, options.metadata, options.reference, options.not_before),
-                *(batch or new_batch,),
+                id=blob.key,
+                name=name,
+                size=blob.size,
+                sha256=blob.sha256,
+                urgent=options.urgent,
+                look=look(blob.head),
+                password=options.password,
+                content=blob.content,
+                pipeline=options.pipeline,
+                metadata=options.metadata,
+                reference=options.reference,
+                not_before=options.not_before,
+                batch=batch or new_batch,
             )
             for blob, name in zip(stored, names, strict=True)
         ]
     )
     fingerprint = "" if key is None else _fingerprint(customer, documents, options, batch)
-    return Submission(*(customer, documents, strict, key, fingerprint, sender, batch, new_batch))
+    return Submission(
+        customer,
+        documents,
+        strict=strict,
+        key=key,
+        fingerprint=fingerprint,
+        sender=sender,
+        batch=batch,
+        new_batch=new_batch,
+    )
 
 
 def _fingerprint(

@@ -130,12 +130,14 @@ class Worker:
         if self.backlog > MOST_WAITING:
             self.claim()
             return
-        try:
-            accepted = self.store.submit_all(submissions)
-        except PendingCapReached:
-            self.done["refused"] += 1
-            return
-        ids = [document.id for documents in accepted for document in documents]
+        ids = []
+        for outcome in self.store.submit_each(submissions):
+            if isinstance(outcome, PendingCapReached):
+                self.done["refused"] += 1
+            elif isinstance(outcome, Exception):
+                raise outcome
+            else:
+                ids += [document.id for document in outcome]
         self.backlog += len(ids)
         os.write(self.accepted, "".join(f"{id_}\n" for id_ in ids).encode())
         self.known = (self.known + ids)[-60:]

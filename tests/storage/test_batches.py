@@ -89,7 +89,7 @@ def test_a_batch_is_as_good_as_one_after_the_other(name: str, policy: PolicyName
 
 
 def test_a_key_that_comes_twice_stands_for_one_document(store: Store) -> None:
-    first, retry = store.submit_all([submission("acme", key="key"), submission("acme", key="key")])
+    first, retry = store.submit_each([submission("acme", key="key"), submission("acme", key="key")])
     assert first == retry
     assert len(store.documents()) == 1
 

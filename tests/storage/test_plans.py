@@ -65,7 +65,7 @@ def filled(
         store = SqliteStore(folder / "fairlead.db", rules=rules, clock=Clock())
         at_once = max(1, customers * MANY // number)
         for first in range(0, customers, at_once):
-            store.submit_all(
+            store.submit_each(
                 [
                     Submission(f"customer {index}", documents(number // customers))
                     for index in range(first, min(customers, first + at_once))

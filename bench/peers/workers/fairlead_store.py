@@ -44,7 +44,7 @@ def submit(store: Store) -> None:
     ]
     ready()
     for submission in prepared:
-        store.submit_all([submission])
+        store.submit(submission)
         count(AT_ONCE)
 
 
@@ -53,7 +53,7 @@ def submit_until_ended(store: Store) -> None:
     ready()
     for call in numbers():
         customer = f"customer {os.getpid()}-{call % 10}"
-        store.submit_all([Submission(customer, short_documents(0, BATCH))])
+        store.submit(Submission(customer, short_documents(0, BATCH)))
         count(BATCH)
 
 

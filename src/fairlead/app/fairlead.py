@@ -21,7 +21,7 @@ from fairlead.app.results import PORTION, ResultReader, check_parts, event_numbe
 from fairlead.app.services import Services
 from fairlead.app.webhooks import EmbeddedWebhooks
 from fairlead.config.data_folder import NO_ROOM, DataFolder
-from fairlead.config.settings import Settings, Sources, without_secrets
+from fairlead.config.settings import Settings, Sources, mask_url
 from fairlead.errors import NotReady, TemporarilyUnavailable, UnknownDocument, UsageError
 from fairlead.intake import Intake
 from fairlead.model.blobs import BlobStore
@@ -132,7 +132,7 @@ class Fairlead:
     def _open_blobs(self, current: Settings, folder: Path) -> BlobStore:
         # A data folder with its own database may be moved, so its place has no path.
         own = "" if current.store is None else str(self.folder.path.absolute())
-        place = f"{without_secrets(current.files or own)}/{folder.name}"
+        place = f"{mask_url(current.files or own)}/{folder.name}"
         cache = self.folder.path / "cache"
         return open_files(folder, current.files_url, cache, RecordedPlace(self.store, place))
 

@@ -66,8 +66,18 @@ def list_command(*, target: Target, quiet: bool, as_json: bool) -> None:
         print_lines(customer.name for customer in customers)
         return
     columns = [
-        *("customer", "paused", "blocked", "pending", "waiting", "processing", "count"),
-        *("next priority", "oldest wait", "resets in", "had lately", "share"),
+        "customer",
+        "paused",
+        "blocked",
+        "pending",
+        "waiting",
+        "processing",
+        "count",
+        "next priority",
+        "oldest wait",
+        "resets in",
+        "had lately",
+        "share",
         *("ahead or behind", "weight", "account"),
     ]
     shares = {share.name: share for share in fairness.accounts}

@@ -17,7 +17,7 @@ import msgspec
 from fairlead.app import Fairlead
 from fairlead.cli.options import data_option, json_option, no_url_option
 from fairlead.cli.output import counted, duration, fairness_words, print_json
-from fairlead.config.settings import without_secrets
+from fairlead.config.settings import mask_url
 from fairlead.errors import BrokerUnreachable, FairleadError
 from fairlead.model.pipelines import pipeline_of
 from fairlead.worker.liveness import is_known_dead
@@ -97,7 +97,7 @@ def _data(data: Path, *, deep: bool) -> Iterator[Finding]:
 def _store(fairlead: Fairlead) -> Iterator[Finding]:
     url = fairlead.settings.store
     if url is not None:
-        yield Finding("ok", f"the store is {without_secrets(url)}")
+        yield Finding("ok", f"the store is {mask_url(url)}")
     yield from (Finding("warning", text) for text in fairlead.store.warnings())
     problems = fairlead.store.problems()
     yield from (Finding("problem", text) for text in problems)

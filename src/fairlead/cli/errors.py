@@ -13,7 +13,7 @@ import click
 
 from fairlead.cli.output import is_utf8, safe
 from fairlead.errors import DataError, FairleadError, UsageError
-from fairlead.model.keys import without_secrets
+from fairlead.model.keys import mask_keys
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -22,7 +22,7 @@ class OneLineError(click.ClickException):
     """A FairleadError, shown in one line."""
 
     def __init__(self, error: FairleadError) -> None:
-        super().__init__(without_secrets(str(error)))
+        super().__init__(mask_keys(str(error)))
         self._is_usage = isinstance(error, UsageError)
 
     @property

@@ -585,7 +585,8 @@ class Client:
         try:
             with open_uploads(sources, on_sent) as uploads:
                 response = self._transport.request(
-                    *("POST", "documents"),
+                    "POST",
+                    "documents",
                     headers=headers,
                     data=form_fields(options) | _without_none(customer=customer, batch=batch),
                     files=[("file", (upload.name, upload, OCTETS)) for upload in uploads],

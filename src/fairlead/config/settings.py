@@ -288,7 +288,7 @@ def _passes(check: Callable[[str], object], text: str) -> bool:
         return False
 
 
-def without_secrets(value: Any) -> Any:
+def mask_url(value: Any) -> Any:
     """A URL with its password and secret parameters masked."""
     if not isinstance(value, str):
         return value
@@ -430,7 +430,7 @@ def _check_known(name: str, where: str) -> None:
 def _explained(value: Any, *, is_secret: bool) -> Any:
     if isinstance(value, tuple) and value and isinstance(value[0], Pipeline):
         return {pipeline.name: pipeline.table() for pipeline in value}
-    return without_secrets(value) if is_secret else value
+    return mask_url(value) if is_secret else value
 
 
 def _parsed(name: str, value: Any) -> Any:

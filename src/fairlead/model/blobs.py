@@ -9,8 +9,17 @@ from typing import NamedTuple, Protocol
 
 ABSENT = frozenset(
     [
-        *(errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.EPERM, errno.EIO, errno.ESTALE),
-        *(errno.ENODEV, errno.ENXIO, errno.ENOTCONN, errno.EHOSTDOWN, errno.ETIMEDOUT),
+        errno.ENOENT,
+        errno.ENOTDIR,
+        errno.EACCES,
+        errno.EPERM,
+        errno.EIO,
+        errno.ESTALE,
+        errno.ENODEV,
+        errno.ENXIO,
+        errno.ENOTCONN,
+        errno.EHOSTDOWN,
+        errno.ETIMEDOUT,
     ]
 )
 """Errors of a file system if a file, or the whole mount, is absent."""

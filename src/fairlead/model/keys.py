@@ -161,7 +161,7 @@ def id_of(key: str) -> str | None:
     return match[1] if match else None
 
 
-def without_secrets(text: str) -> str:
+def mask_keys(text: str) -> str:
     """The text with the secrets of keys removed, for errors about a key in the wrong place."""
     return _SECRET.sub(r"\1...", text)
 

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, ParamSpec, Protocol, TypeVar
 
 from starlette.requests import Request
 
+from fairlead.app import Fairlead
+from fairlead.config.settings import Settings
 from fairlead.errors import Message, UnknownKey
 from fairlead.model.customers import CustomerSettings
 from fairlead.model.documents import Event, EventKind
 from fairlead.model.keys import Role, StoredKey, id_of, matches
 from fairlead.model.names import check_customer
+from fairlead.server.event_feed import EventFeed
 from fairlead.server.headers import header_list
 from fairlead.server.problems import Problem
+from fairlead.server.rate_limit import RateLimiter
 from fairlead.server.roles import SAFE_METHODS, check_role
 from fairlead.server.sessions import Sessions
 
-if TYPE_CHECKING:
-    from fairlead.server.context import ServerContext
+P = ParamSpec("P")
+T = TypeVar("T")
 
 REQUEST_CUSTOMER: ContextVar[str | None] = ContextVar("request_customer", default=None)
 """The customer of the current request's key; None: no customer's key, or not yet authenticated."""
@@ -64,6 +68,12 @@ class Caller(NamedTuple):
         return self.customer or named
 
 
+class Ask(Protocol):
+    """Runs a blocking call in a thread."""
+
+    async def __call__(self, call: Callable[P, T], *args: P.args, **named: P.kwargs) -> T: ...
+
+
 class Authenticator:
     """Checks keys and sessions, and caches keys and customers' settings.
 
@@ -71,12 +81,23 @@ class Authenticator:
     refused when the event arrives, some hundredths of a second later.
     """
 
-    def __init__(self, context: ServerContext) -> None:
-        self._context = context
+    def __init__(
+        self,
+        fairlead: Fairlead,
+        ask: Ask,
+        settings: Callable[[], Settings],
+        rate_limiter: RateLimiter,
+        event_feed: EventFeed,
+    ) -> None:
+        self._fairlead = fairlead
+        self._ask = ask
+        self._default_settings = settings
+        self._rate_limiter = rate_limiter
+        self._event_feed = event_feed
         self._keys: dict[str, StoredKey] = {}
         self._settings: dict[str, CustomerSettings] = {}
         self._changes = 0
-        self._sessions = Sessions(context.fairlead.folder)
+        self._sessions = Sessions(fairlead.folder)
         self._login_tokens: dict[str, float] = {}
 
     async def caller(self, request: Request) -> Caller:
@@ -114,18 +135,16 @@ class Authenticator:
 
     async def _check_rate(self, customer: str, bucket: str) -> None:
         own = self._settings.get(customer) or await self._read_settings(customer)
-        default = self._context.settings()
+        default = self._default_settings()
         rate, burst = own.requests_a_second, own.requests_burst
         rate = default.requests_a_second if rate is None else rate
         if rate is not None:
             burst = default.requests_burst if burst is None else burst
-            self._context.rate_limiter.check(bucket, rate, burst)
+            self._rate_limiter.check(bucket, rate, burst)
 
     async def _read_settings(self, customer: str) -> CustomerSettings:
         before = self._changes
-        settings = (
-            await self._context.ask(self._context.fairlead.store.customer, customer)
-        ).settings
+        settings = (await self._ask(self._fairlead.store.customer, customer)).settings
         if before == self._changes and len(self._settings) < _MAX_CACHED:
             self._settings[customer] = settings
         return settings
@@ -162,7 +181,7 @@ class Authenticator:
 
     def _caller_of(self, stored: StoredKey | None) -> Caller | None:
         """The holder of a key; None: it is unknown, revoked or expired."""
-        if stored is None or not stored.key.is_valid(self._context.fairlead.clock()):
+        if stored is None or not stored.key.is_valid(self._fairlead.clock()):
             return None
         return Caller(stored.key.id, stored.key.customer, stored.key.role)
 
@@ -171,7 +190,7 @@ class Authenticator:
             return self._keys[id_]
         before = self._changes
         try:
-            key = await self._context.ask(self._context.fairlead.store.stored_key, id_)
+            key = await self._ask(self._fairlead.store.stored_key, id_)
         except UnknownKey:
             return None
         if before == self._changes and len(self._keys) < _MAX_CACHED:
@@ -188,7 +207,7 @@ class Authenticator:
     def revoked(self, key_id: str) -> None:
         """Clear the caches and end the streams of a revoked key. Its sessions are refused now."""
         self.forget()
-        self._context.event_feed.revoked(key_id)
+        self._event_feed.revoked(key_id)
 
     async def is_revoked(self, caller: Caller) -> bool:
         """Whether the caller's key is revoked or expired."""
@@ -224,7 +243,7 @@ class Authenticator:
                 "unauthorised",
                 Message("this login link has expired or was used; print a new one: fairlead login"),
             )
-        key = await self._context.ask(self._context.fairlead.folder.read_operator_key)
+        key = await self._ask(self._fairlead.folder.read_operator_key)
         session = await self.login_with_key(key or "")
         if session is None:
             raise no_valid_key()
@@ -240,14 +259,14 @@ class Authenticator:
             return None
         if caller.role in _WITHOUT_PAGES:
             raise Problem("forbidden", f"a {caller.role}'s API key does not open the dashboard")
-        await self._context.ask(self._sessions.add, session, caller.key_id)
+        await self._ask(self._sessions.add, session, caller.key_id)
         if await self.is_revoked(caller):  # it may have been revoked meanwhile
             await self.logout(session)
             return None
         return session
 
     async def logout(self, session: str) -> None:
-        await self._context.ask(self._sessions.end, session)
+        await self._ask(self._sessions.end, session)
 
     async def _session(self, request: Request) -> Caller | None:
         key_id = self._sessions.holder(request.cookies.get(COOKIE, ""))

@@ -48,7 +48,9 @@ class ServerContext:
         self.rate_limiter = RateLimiter()
         self.batcher = UploadBatcher(self.fairlead)
         self.jobs = self.fairlead.services.pulled_jobs()
-        self.auth = Authenticator(self)
+        self.auth = Authenticator(
+            self.fairlead, self.ask, self.settings, self.rate_limiter, self.event_feed
+        )
         self.live_view = LiveView(self.fairlead)
         self._settings, self._settings_at = self.fairlead.settings, monotonic()
 

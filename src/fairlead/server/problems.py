@@ -13,7 +13,7 @@ from starlette.responses import Response
 from fairlead import errors
 from fairlead.errors import TYPE_PREFIX, Message, error_classes
 from fairlead.i18n import translator
-from fairlead.model.keys import without_secrets
+from fairlead.model.keys import mask_keys
 from fairlead.model.usage import DAY
 
 MEDIA_TYPE = "application/problem+json"
@@ -81,7 +81,7 @@ def problem_details(
         "type": TYPE_PREFIX + kind,
         "title": translate(Message(title)),
         "status": status,
-        "detail": without_secrets(translate(detail)),
+        "detail": mask_keys(translate(detail)),
     }
     return members | dict(extra or {})
 

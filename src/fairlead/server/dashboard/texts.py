@@ -134,7 +134,10 @@ def sentences(environment: Environment) -> set[str]:
         *(text for table in tables for text in table.values()),
         *(text for texts in DECISIONS.values() for text in texts),
         *(text for field in customer_settings() for text in (field.label, field.hint) if text),
-        *(WRONG_KEY, KEY_OF_PROGRAM, OLD_LINK, ANOTHER_SITE),
+        WRONG_KEY,
+        KEY_OF_PROGRAM,
+        OLD_LINK,
+        ANOTHER_SITE,
         *(args[0] for name, args in _calls(environment) if name == "_"),
     }
 

@@ -48,8 +48,13 @@ async def cause(request: Request, document_id: str) -> Response:
     operation_id="getResultFile",
     response_class=Response,
     responses=schemas.answers(
-        *(200, None, "the file"),
-        *("unknown-document", "not-found", "not-ready", "range-not-satisfiable"),
+        200,
+        None,
+        "the file",
+        "unknown-document",
+        "not-found",
+        "not-ready",
+        "range-not-satisfiable",
         "disk-full",  # the cache of fetched files is there
         content=schemas.BYTES,
     )

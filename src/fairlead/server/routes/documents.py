@@ -98,14 +98,16 @@ router = APIRouter(prefix="/v1/documents", tags=["documents"])
     operation_id="submitDocuments",
     status_code=202,
     responses=schemas.answers(
-        *(202, (Document, Documents), "accepted, and safe"),
-        *(
-            "invalid-upload",
-            "customer-blocked",
-            "unsupported-media-type",
-            "idempotency-conflict",
-        ),
-        *("deleted", "unknown-batch", "batch-ended"),
+        202,
+        (Document, Documents),
+        "accepted, and safe",
+        "invalid-upload",
+        "customer-blocked",
+        "unsupported-media-type",
+        "idempotency-conflict",
+        "deleted",
+        "unknown-batch",
+        "batch-ended",
     ),
     openapi_extra=SUBMISSION,
 )
@@ -164,8 +166,12 @@ def _idempotency_key(request: Request) -> str | None:
     "",
     operation_id="listDocuments",
     responses=schemas.answers(
-        *(200, Page, "a page, newest first"),
-        *("invalid-cursor", "unknown-customer", "unknown-document"),
+        200,
+        Page,
+        "a page, newest first",
+        "invalid-cursor",
+        "unknown-customer",
+        "unknown-document",
     ),
     openapi_extra={"parameters": [_METADATA_FILTER]},
 )
@@ -310,8 +316,13 @@ def _is_news(document: Document, known: str | None) -> bool:
     operation_id="getDocumentText",
     response_class=Response,
     responses=schemas.answers(
-        *(200, Text, "the text, by Accept"),
-        *("unknown-document", "not-ready", "not-acceptable", "precondition-failed"),
+        200,
+        Text,
+        "the text, by Accept",
+        "unknown-document",
+        "not-ready",
+        "not-acceptable",
+        "precondition-failed",
         "disk-full",  # fetched ones lie there
         content={name: {"schema": {"type": "string"}} for name in _TEXTS[:2]},
     )
@@ -372,8 +383,12 @@ def _text_etag(wanted: str, document: Document, stored: StoredDocument) -> str:
     operation_id="getDocumentFile",
     response_class=Response,
     responses=schemas.answers(
-        *(200, None, "the document as it was submitted"),
-        *("unknown-document", "range-not-satisfiable", "precondition-failed"),
+        200,
+        None,
+        "the document as it was submitted",
+        "unknown-document",
+        "range-not-satisfiable",
+        "precondition-failed",
         "disk-full",  # fetched ones lie there
         content=schemas.BYTES,
     )

@@ -182,7 +182,7 @@ async def _settle(
     operation_id="getJobContent",
     response_class=Response,
     responses=schemas.answers(
-        *(200, None, "the original"), *_LOST, "range-not-satisfiable", content=schemas.BYTES
+        200, None, "the original", *_LOST, "range-not-satisfiable", content=schemas.BYTES
     )
     | {206: {"description": "the part of it that was asked for", "content": schemas.BYTES}},
 )
@@ -204,7 +204,7 @@ async def content(request: Request, token: str) -> Response:
     "/{token}/text",
     operation_id="getJobText",
     response_class=Response,
-    responses=schemas.answers(*(200, None, "the text"), *_LOST, "not-found", content=schemas.TEXT),
+    responses=schemas.answers(200, None, "the text", *_LOST, "not-found", content=schemas.TEXT),
 )
 async def text(request: Request, token: str) -> Response:
     """The text that earlier steps found."""
@@ -217,7 +217,7 @@ async def text(request: Request, token: str) -> Response:
     operation_id="getJobMarkdown",
     response_class=Response,
     responses=schemas.answers(
-        *(200, None, "the Markdown"), *_LOST, "not-found", content=schemas.MARKDOWN
+        200, None, "the Markdown", *_LOST, "not-found", content=schemas.MARKDOWN
     ),
 )
 async def markdown(request: Request, token: str) -> Response:
@@ -231,9 +231,7 @@ async def markdown(request: Request, token: str) -> Response:
     "/{token}/data",
     operation_id="getJobData",
     response_class=Response,
-    responses=schemas.answers(
-        *(200, None, "the data"), *_LOST, "not-found", content=schemas.OBJECT
-    ),
+    responses=schemas.answers(200, None, "the data", *_LOST, "not-found", content=schemas.OBJECT),
 )
 async def data(request: Request, token: str) -> Response:
     """The data that earlier steps found."""

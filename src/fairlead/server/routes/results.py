@@ -56,8 +56,11 @@ class _Query(NamedTuple):
     operation_id="listResults",
     response_class=Response,
     responses=schemas.answers(
-        *(200, None, "one JSON object a line"),
-        *("invalid-cursor", "unknown-customer"),
+        200,
+        None,
+        "one JSON object a line",
+        "invalid-cursor",
+        "unknown-customer",
         content={NDJSON: {"schema": schemas.reference(EndedDocument)}},
     ),
 )

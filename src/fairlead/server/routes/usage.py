@@ -27,8 +27,11 @@ Day = Annotated[str | None, Query(pattern=r"^\d{4}-\d\d-\d\d$")]
     operation_id="getUsage",
     response_class=Response,
     responses=schemas.answers(
-        *(200, UsageList, "usage by day, by Accept"),
-        *("unknown-customer", "not-acceptable"),
+        200,
+        UsageList,
+        "usage by day, by Accept",
+        "unknown-customer",
+        "not-acceptable",
         content={"text/csv": {"schema": {"type": "string"}}},
     ),
 )

@@ -47,7 +47,9 @@ async def list_all(request: Request) -> Response:
     operation_id="createWebhook",
     status_code=201,
     responses=schemas.answers(
-        *(201, WebhookWithSecret, "the webhook, with its secret this once"),
+        201,
+        WebhookWithSecret,
+        "the webhook, with its secret this once",
         "unknown-customer",
     ),
     openapi_extra=schemas.takes(schemas.NewWebhook),
@@ -128,8 +130,11 @@ async def test(request: Request, webhook_id: str) -> Response:
     "/{webhook_id}/deliveries",
     operation_id="listDeliveries",
     responses=schemas.answers(
-        *(200, Deliveries, "deliveries, newest first"),
-        *("unknown-webhook", "invalid-cursor"),
+        200,
+        Deliveries,
+        "deliveries, newest first",
+        "unknown-webhook",
+        "invalid-cursor",
     ),
 )
 async def deliveries(

@@ -28,6 +28,7 @@ from fairlead.storage.sql.queries import sql
 from fairlead.storage.sql.queue_rows import CostTable
 from fairlead.storage.sql.reads import unknown_customer
 from fairlead.storage.sql.transaction import Transaction
+from fairlead.storage.sql.waiting_rows import Waiting, arrived
 
 
 class Origin(NamedTuple):
@@ -76,27 +77,10 @@ class _Accepted(NamedTuple):
     origin: Origin
 
 
-class _Arrival(NamedTuple):
-    """A document that waits from now on."""
-
-    slot: tuple[int, int]
-    number: int
-    estimate: float
-    is_urgent: bool
-
-
 def accept(tx: Transaction, submission: Submission) -> list[Document]:
     """Accept all documents of the submission, or refuse them all; a known key repeats itself."""
     batch = SubmissionWriter(tx, [submission])
     documents = batch.accept(submission)
-    batch.write()
-    return documents
-
-
-def accept_all(tx: Transaction, submissions: Sequence[Submission]) -> list[list[Document]]:
-    """Accept all submissions, or refuse them all."""
-    batch = SubmissionWriter(tx, submissions)
-    documents = [batch.accept(submission) for submission in submissions]
     batch.write()
     return documents
 
@@ -233,41 +217,59 @@ class SubmissionWriter:
     def _row(self, number: int, accepted: _Accepted) -> tuple[Any, ...]:
         customer, new, place, origin = accepted
         return (
-            *(number, new.id, customer.id, new.pipeline, new.name, new.size, new.sha256),
-            *(place.priority, place.count, place.policy, int(new.urgent)),
-            *(
-                rows.data_text(new.metadata),
-                new.reference,
-                _not_before(new, self._now),
-                new.batch,
-            ),
-            *(self._now, place.estimate, new.look.shape, new.look.pages),
-            *(new.password, *origin),
+            number,
+            new.id,
+            customer.id,
+            new.pipeline,
+            new.name,
+            new.size,
+            new.sha256,
+            place.priority,
+            place.count,
+            place.policy,
+            int(new.urgent),
+            rows.data_text(new.metadata),
+            new.reference,
+            _not_before(new, self._now),
+            new.batch,
+            self._now,
+            place.estimate,
+            new.look.shape,
+            new.look.pages,
+            new.password,
+            *origin,
         )
 
     def _queue_up(self, numbers: Sequence[int]) -> None:
         """The rows of the queue, and an event for each customer and pipeline."""
         tx, now, deferred = self._tx, self._now, Counter[int]()
-        arrived: dict[tuple[int, str], list[_Arrival]] = defaultdict(list)
+        by_entry: dict[tuple[int, str], list[Waiting]] = defaultdict(list)
         waiting, delayed = [], []
         for number, (customer, new, place, _) in zip(numbers, self._accepted, strict=True):
-            slot = tx.slot(place.priority, number, urgent=new.urgent)
+            slot, slot_seq = tx.slot(place.priority, number, urgent=new.urgent)
             since = _waits_from(new, now)
-            row = (
-                *(customer.id, new.pipeline, *slot, number, place.priority),
-                *(int(new.urgent), 0, place.estimate, since, 0, 0, None, None),
+            row = Waiting(
+                customer.id,
+                new.pipeline,
+                slot,
+                slot_seq,
+                number,
+                place.priority,
+                int(new.urgent),
+                displaced=0,
+                estimate=place.estimate,
+                submitted_at=since,
             )
             if since > now:
                 delayed.append((since, *row))
                 deferred[customer.id] += 1
             else:
                 waiting.append(row)
-                arrival = _Arrival(slot, number, place.estimate, new.urgent)
-                arrived[customer.id, new.pipeline].append(arrival)
+                by_entry[customer.id, new.pipeline].append(row)
         tx.connection.executemany(sql("insert_waiting"), waiting)
         tx.connection.executemany(sql("insert_delayed"), delayed)
-        for (id_, pipeline), arrivals in arrived.items():
-            tx.add_queue_event(_arrived(now, id_, pipeline, arrivals))
+        for arrivals in by_entry.values():
+            tx.add_queue_event(arrived(now, arrivals))
         for id_, documents in deferred.items():
             tx.add_queue_event(Deferred(now, id_, documents))
 
@@ -420,7 +422,16 @@ class SubmissionWriter:
         queue = self._queues[customer.id]
         count = queue.count(customer.id, now)
         if _waits_from(new, now) <= now:  # else its work does not wait yet
-            queue.fold([Arrived(now, customer.id, new.pipeline, 1, cost, (1, 0), (0, now))])
+            arrival = Arrived(
+                now,
+                customer.id,
+                new.pipeline,
+                documents=1,
+                estimates=cost,
+                head=(1, 0),
+                oldest=(0, now),
+            )
+            queue.fold([arrival])
         return _Place(count, rule.priority_of(count), rule.label, cost)
 
     def _estimate(self, new: NewDocument) -> float:
@@ -429,15 +440,6 @@ class SubmissionWriter:
         if bucket not in self._estimates:
             self._estimates[bucket] = estimate(bucket, self._costs.near(bucket))
         return self._estimates[bucket]
-
-
-def _arrived(now: float, customer: int, pipeline: str, arrivals: Sequence[_Arrival]) -> Arrived:
-    """The event of arrivals of one customer and pipeline, in the order of their numbers."""
-    slots, numbers, estimates, are_urgent = zip(*arrivals, strict=True)
-    return Arrived(
-        *(now, customer, pipeline, len(arrivals), sum(estimates), min(slots), (numbers[0], now)),
-        has_ahead=any(are_urgent),
-    )
 
 
 def _record(customer: _Customer) -> tuple[Any, ...]:

@@ -14,17 +14,22 @@ from fairlead.model.keys import KeyOwner
 from fairlead.model.pipelines import pipeline_of
 from fairlead.model.states import Action, State, after
 from fairlead.model.submissions import NotBefore
-from fairlead.policy.queue_events import Arrived, Dropped, MemberChanged, Reset
+from fairlead.policy.queue_events import Dropped, MemberChanged, Reset
 from fairlead.storage.sql import ends, reads, rows
 from fairlead.storage.sql.accept import add_customer, lock_customers
 from fairlead.storage.sql.batches import settle_batches
 from fairlead.storage.sql.queries import sql
 from fairlead.storage.sql.transaction import NOBODY, Transaction
+from fairlead.storage.sql.waiting_rows import Waiting, arrived
 from fairlead.storage.sql.webhook_rows import forget_customer, forget_document
 
 _OF_CUSTOMER = (
-    *("delete_keys_of_customer", "delete_idempotency_keys", "forget_deleted_documents"),
-    *("delete_batches", "empty_events", "delete_customer"),
+    "delete_keys_of_customer",
+    "delete_idempotency_keys",
+    "forget_deleted_documents",
+    "delete_batches",
+    "empty_events",
+    "delete_customer",
 )
 """Statements that remove a customer, in the order of their references."""
 _QUEUE_READS = 3
@@ -57,11 +62,14 @@ def cancel_document(tx: Transaction, id_: str, check: DocumentCheck | None = Non
     run_check(tx, id_, check)
     if is_cancelled:
         return
-    before, started_at, attempts, error, detail, *slot = _take_from_queue(tx, document)
-    values = (started_at, tx.now, attempts, error, detail)
-    tx.connection.execute(sql("cancel_document"), (document.seq, *values))
-    row = (document.seq, document.customer, *slot)
-    tx.connection.execute(sql("add_retry_slot"), row)
+    taken = _take_from_queue(tx, document)
+    before, started_at = "waiting", None
+    if isinstance(taken, ends.Running):
+        before, started_at = "processing", taken.started_at
+    values = (document.seq, started_at, tx.now, taken.attempts, taken.error, taken.detail)
+    tx.connection.execute(sql("cancel_document"), values)
+    slot = (taken.slot, taken.slot_seq, taken.displaced)
+    tx.connection.execute(sql("add_retry_slot"), (document.seq, document.customer, *slot))
     tx.connection.execute(sql("forget_interim"), (tx.connection.array([document.seq]),))
     tx.count_state(before, document.priority, -1)
     tx.count_state("cancelled", document.priority, 1)
@@ -69,29 +77,30 @@ def cancel_document(tx: Transaction, id_: str, check: DocumentCheck | None = Non
     settle_batches(tx, [document.batch])
 
 
-def _take_from_queue(tx: Transaction, document: DocumentRow) -> tuple[Any, ...]:
-    """Remove a pending document from the queue or from its worker.
+def _take_from_queue(tx: Transaction, document: DocumentRow) -> Waiting | ends.Running:
+    """Remove a pending document from the queue or from its worker; return the removed row.
 
-    Return its state, start, attempts, last error and slot. The row lock orders this and other
-    decisions about the same document.
+    The row lock orders this and other decisions about the same document.
     """
     run, customer, number = tx.connection.execute, document.customer, document.seq
     for _ in range(_QUEUE_READS):
         row = run(sql("take_waiting"), (customer, number)).fetchone()
         if row is not None:
-            tx.add_queue_event(Dropped(tx.now, customer, row[0], 1, row[1]))
-            return ("waiting", None, *row[2:])
+            waiting = Waiting(*row)
+            tx.add_queue_event(Dropped(tx.now, customer, waiting.pipeline, 1, waiting.estimate))
+            return waiting
         row = run(sql("take_delayed"), (number,)).fetchone()
         if row is not None:
-            tx.add_queue_event(Dropped(tx.now, customer, row[0], 0, 0.0, 1))
-            return ("waiting", None, *row[2:])
+            delayed = Waiting(*row)
+            event = Dropped(tx.now, customer, delayed.pipeline, 0, 0.0, were_delayed=1)
+            tx.add_queue_event(event)
+            return delayed
         row = run(sql("take_claim"), (number,)).fetchone()
         if row is not None:
             running = ends.Running(*row)
             ends.settle_cancelled(tx, running)
-            own = (running.started_at, running.attempts, running.error, running.detail)
-            return ("processing", *own, running.slot, running.slot_seq, running.displaced)
-    state = run("SELECT state FROM documents WHERE seq = ?", (number,)).get
+            return running
+    state = run(sql("state_of_document"), (number,)).get
     after(State(state or "done"), Action.CANCEL)  # it has ended meanwhile
     raise AssertionError(f"document {number} is pending and not in the queue")
 
@@ -139,19 +148,27 @@ def retry_document(
     if is_pending or run(sql("retry_document"), (document.seq, password)).get is None:
         return
     retry_slot = run(sql("take_retry_slot"), (document.seq,)).fetchone()
-    seq, customer, queue, state, priority, urgent, estimate, submitted_at, _ = document
-    pipeline = pipeline_of(queue)  # it starts over
-    slot, displaced = tx.slot(priority, seq, urgent=bool(urgent)), 0
+    slot, slot_seq = tx.slot(document.priority, document.seq, urgent=bool(document.urgent))
+    displaced = 0
     if retry_slot is not None and retry_slot[0] is not None:
-        slot, displaced = retry_slot[:2], retry_slot[2]
-    values = (priority, urgent, displaced, estimate, submitted_at, 0, 0, None, None)
-    run(sql("insert_waiting"), (customer, pipeline, *slot, seq, *values))
-    oldest = (seq, submitted_at)
-    has_ahead = bool(urgent or displaced)
-    tx.add_queue_event(Arrived(tx.now, customer, pipeline, 1, estimate, slot, oldest, 0, has_ahead))
-    tx.count_state(state, priority, -1)
-    tx.count_state("waiting", priority, 1)
-    tx.add_event(EventKind.RETRIED, customer, seq)
+        slot, slot_seq, displaced = retry_slot
+    row = Waiting(
+        document.customer,
+        pipeline_of(document.pipeline),  # it starts over
+        slot,
+        slot_seq,
+        document.seq,
+        document.priority,
+        document.urgent,
+        displaced,
+        document.estimate,
+        document.submitted_at,
+    )
+    run(sql("insert_waiting"), row)
+    tx.add_queue_event(arrived(tx.now, [row]))
+    tx.count_state(document.state, document.priority, -1)
+    tx.count_state("waiting", document.priority, 1)
+    tx.add_event(EventKind.RETRIED, document.customer, document.seq)
 
 
 def add_key(

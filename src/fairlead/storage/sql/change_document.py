@@ -8,11 +8,12 @@ from typing import Any
 from fairlead.model.documents import DocumentCheck, EventKind
 from fairlead.model.states import State
 from fairlead.model.submissions import index_terms
-from fairlead.policy.queue_events import Arrived, Dropped
+from fairlead.policy.queue_events import Dropped
 from fairlead.storage.sql import rows
 from fairlead.storage.sql.actions import DocumentRow, find_document, run_check
 from fairlead.storage.sql.queries import sql
 from fairlead.storage.sql.transaction import Transaction
+from fairlead.storage.sql.waiting_rows import Waiting, arrived
 
 
 def change_document(
@@ -48,25 +49,13 @@ def _set_urgent(tx: Transaction, document: DocumentRow, *, urgent: bool) -> None
     values = (int(urgent), int(tx.is_fair), number)
     run(sql("set_delayed_urgent"), values)
     run(sql("set_running_urgent"), values)
-    place = (document.customer, document.pipeline)
-    row = run(sql("waiting_of_document"), (*place, number)).fetchone()
-    if row is None or run(sql("take_waiting"), (document.customer, number)).fetchone() is None:
+    taken = run(sql("take_waiting"), (document.customer, number)).fetchone()
+    if taken is None:
         return
-    slot, slot_seq, displaced, attempts, suspect, error, detail = row
+    row = Waiting(*taken)._replace(urgent=int(urgent))
     if tx.is_fair:
-        slot, slot_seq = tx.slot(document.priority, number, urgent=urgent)
-    queued = (document.priority, int(urgent), displaced, document.estimate, document.submitted_at)
-    outcome = (attempts, suspect, error, detail)
-    run(sql("insert_waiting"), (*place, slot, slot_seq, number, *queued, *outcome))
-    tx.add_queue_event(Dropped(tx.now, *place, 1, document.estimate))
-    tx.add_queue_event(
-        Arrived(
-            tx.now,
-            *place,
-            documents=1,
-            estimates=document.estimate,
-            head=(slot, slot_seq),
-            oldest=(number, document.submitted_at),
-            has_ahead=bool(urgent or displaced),
-        )
-    )
+        slot, slot_seq = tx.slot(row.priority, number, urgent=urgent)
+        row = row._replace(slot=slot, slot_seq=slot_seq)
+    run(sql("insert_waiting"), row)
+    tx.add_queue_event(Dropped(tx.now, row.customer, row.pipeline, 1, row.estimate))
+    tx.add_queue_event(arrived(tx.now, [row]))

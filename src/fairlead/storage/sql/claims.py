@@ -15,17 +15,15 @@ from fairlead.model.pipelines import DEFAULT_PIPELINE, Room
 from fairlead.policy.fairness import start_bound
 from fairlead.policy.queue import MayStart, Start
 from fairlead.policy.queue_entry import QueuedDocument
-from fairlead.policy.queue_events import Arrived
-from fairlead.storage.sql.ends import rescue_expired
+from fairlead.storage.sql.ends import Running, rescue_expired
 from fairlead.storage.sql.queries import Connection, sql
 from fairlead.storage.sql.queue_rows import EVENTS_AT_ONCE, LoadedQueue
 from fairlead.storage.sql.transaction import NOBODY, Transaction
+from fairlead.storage.sql.waiting_rows import Waiting, arrived
 
 _LEASE_BITS = 52
 """Fences are whole numbers that JSON keeps exactly."""
 LEAST_WIDTH = 8
-_DISPLACED, _ATTEMPTS, _SUSPECT, _ERROR = 7, 10, 11, 12
-"""Positions in a row of `waiting`."""
 
 
 class Requested(NamedTuple):
@@ -184,7 +182,7 @@ class _FirstReads:
             return DEFAULT_PIPELINE
         return next(iter(self._pipelines), None)
 
-    def load(self, expired_at: float) -> list[tuple[Any, ...]]:
+    def load(self, expired_at: float) -> list[Waiting]:
         """Load the members of events, those with the best places, and the most overdue ones.
 
         Return the documents that are due.
@@ -198,8 +196,8 @@ class _FirstReads:
         else:
             members |= self._load_best(self._first, members)
         self.has_expired_leases = bool(expired.get)
-        due_documents = due.fetchall()
-        loaded.load_members(members | {row[0] for row in due_documents})
+        due_documents = [Waiting(*row) for row in due]
+        loaded.load_members(members | {row.customer for row in due_documents})
         return due_documents
 
     def _load_best(self, pipeline: str, touched: set[int]) -> set[int]:
@@ -236,20 +234,14 @@ class _FirstReads:
         ]
 
 
-def _queue_due(loaded: LoadedQueue, tx: Transaction, due: Sequence[tuple[Any, ...]]) -> None:
+def _queue_due(loaded: LoadedQueue, tx: Transaction, due: Sequence[Waiting]) -> None:
     """Move due documents into the queue, with their old slot."""
     if not due:
         return
     loaded.forget_asked_documents()
-    tx.connection.executemany(sql("delete_delayed"), [(row[4],) for row in due])
+    tx.connection.executemany(sql("delete_delayed"), [(row.document,) for row in due])
     tx.connection.executemany(sql("insert_waiting"), due)
-    loaded.queue.fold(
-        Arrived(
-            *(tx.now, row[0], row[1], 1, row[8], row[2:4], (row[4], row[9]), 1),
-            has_ahead=bool(row[6] or row[7]),
-        )
-        for row in due
-    )
+    loaded.queue.fold(arrived(tx.now, [row], were_delayed=1) for row in due)
 
 
 def _report_broken_bound(loaded: LoadedQueue, tx: Transaction) -> None:
@@ -316,7 +308,7 @@ def _assign(
 def _not_suspect(loaded: LoadedQueue) -> MayStart:
     def may_start(document: QueuedDocument) -> bool:
         row = loaded.rows[document.number]
-        return not (row[_ATTEMPTS] or row[_SUSPECT])
+        return not (row.attempts or row.suspect)
 
     return may_start
 
@@ -332,7 +324,7 @@ def _write_starts(
     described: Iterable[tuple[Any, ...]] = ()
     if assignments:
         described = tx.connection.execute(sql("claimed_documents"), (tx.connection.array(numbers),))
-    keys = [loaded.rows[number][:5] for number in numbers]
+    keys = [loaded.rows[number].key for number in numbers]
     tx.connection.executemany(sql("delete_waiting"), keys)
     leases: dict[str, int] = {}
     running = []
@@ -361,45 +353,67 @@ def _write_starts(
 
 def _running_row(
     loaded: LoadedQueue, tx: Transaction, start: Start, lease: int, worker: str, *, is_ready: bool
-) -> tuple[Any, ...]:
+) -> Running:
     """The row of `running`; adds the event of the start."""
-    row = loaded.rows[start.document.number]
-    attempts = row[_ATTEMPTS] + 1
-    data: dict[str, Any] = {"attempt": attempts, "fence": lease, "worker": worker}
+    document = start.document
+    row = loaded.rows[document.number]
+    data: dict[str, Any] = {"attempt": row.attempts + 1, "fence": lease, "worker": worker}
     if start.through_lane:
         data["lane"] = True
-    tx.add_event(EventKind.CLAIMED, start.customer, row[4], **data)
+    tx.add_event(EventKind.CLAIMED, start.customer, row.document, **data)
     # It uses up the slot that it has after a swap, which may be a swap of this claim.
-    slot, is_displaced = start.document.slot, int(start.document.is_displaced)
-    others = (*row[4:_DISPLACED], is_displaced, *row[_DISPLACED + 1 : _ATTEMPTS])
-    used = (*row[:2], *slot, *others, attempts, *row[_SUSPECT:])
-    return (*used, lease, worker, int(is_ready), tx.now, *_charged(start))
+    slot, slot_seq = document.slot
+    return Running(
+        row.customer,
+        row.pipeline,
+        slot,
+        slot_seq,
+        row.document,
+        row.priority,
+        row.urgent,
+        int(document.is_displaced),
+        row.estimate,
+        row.submitted_at,
+        row.attempts + 1,
+        row.suspect,
+        row.error,
+        row.detail,
+        lease,
+        worker,
+        int(is_ready),
+        tx.now,
+        start.payer,
+        *_charged(start),
+    )
 
 
-def _charged(start: Start) -> tuple[Any, ...]:
-    """The columns of `running` from `payer` on."""
+def _charged(
+    start: Start,
+) -> tuple[float | None, float | None, int | None, float | None, int | None]:
+    """The columns of `running` from `charge` on."""
     charge, inner = start.charge, start.inner
-    own: tuple[Any, ...] = (None, None, None)
+    seconds, weight, to_tag = None, None, None
     if charge is not None:
-        own = (charge.seconds, charge.weight, int(charge.to_tag))
-    inside = (None, None) if inner is None else (inner.seconds, int(inner.to_tag))
-    return (start.payer, *own, *inside)
+        seconds, weight, to_tag = charge.seconds, charge.weight, int(charge.to_tag)
+    if inner is None:
+        return seconds, weight, to_tag, None, None
+    return seconds, weight, to_tag, inner.seconds, int(inner.to_tag)
 
 
 def _claim(
-    tx: Transaction, detail: tuple[Any, ...], row: tuple[Any, ...], worker: str, lease: int
+    tx: Transaction, detail: tuple[Any, ...], row: Waiting, worker: str, lease: int
 ) -> Claim:
     return Claim(
         **_described(detail),
         fence=lease,
         worker=worker,
-        priority=row[5],
-        submitted_at=row[9],
+        priority=row.priority,
+        submitted_at=row.submitted_at,
         started_at=tx.now,
-        attempts=row[_ATTEMPTS] + 1,
-        broke_before=row[_ERROR] not in (None, WORKER_LOST),
-        suspect=bool(row[_ATTEMPTS] or row[_SUSPECT]),
-        pipeline=row[1],
+        attempts=row.attempts + 1,
+        broke_before=row.error not in (None, WORKER_LOST),
+        suspect=bool(row.attempts or row.suspect),
+        pipeline=row.pipeline,
     )
 
 

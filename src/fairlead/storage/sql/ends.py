@@ -25,12 +25,13 @@ from fairlead.model.pipelines import pipeline_of
 from fairlead.model.results import Interim, encode_interim
 from fairlead.policy.attachments import Family
 from fairlead.policy.costs import CostBucket, cost_bucket
-from fairlead.policy.queue_events import Arrived, ChargeValues, Ended, Learned
+from fairlead.policy.queue_events import ChargeValues, Ended, Learned
 from fairlead.storage.sql import rows
 from fairlead.storage.sql.accept import Origin, SubmissionWriter, lock_customers
 from fairlead.storage.sql.batches import settle_batches
 from fairlead.storage.sql.queries import sql
 from fairlead.storage.sql.transaction import Transaction
+from fairlead.storage.sql.waiting_rows import Waiting, arrived
 
 MOST_PAGES = 1_000_000
 """The most pages of one document in the usage of its customer."""
@@ -64,9 +65,9 @@ class Running(NamedTuple):
     inner_charge: float | None
     inner_tag: int | None
 
-    def waiting(self, **changes: Any) -> tuple[Any, ...]:
+    def waiting(self, **changes: Any) -> Waiting:
         """Its row of `waiting`, or of `delayed` after the due time."""
-        return self._replace(**changes)[:14]
+        return Waiting._make(self[: len(Waiting._fields)])._replace(**changes)
 
     def ended(self, now: float, seconds: float | None, *, is_delayed: bool = False) -> Ended:
         charge: ChargeValues | None = None
@@ -100,8 +101,8 @@ def settle_all(tx: Transaction, outcomes: Sequence[tuple[Claim, Outcome]]) -> li
     taken = tx.connection.query_many(sql("take_running"), list(dict.fromkeys(keys)))
     values = (tx.connection.array(sorted({document for document, _ in keys})),)
     ending = tx.connection.execute(sql("ending_documents"), values)
-    running_by_key = {(row[4], row[14]): Running(*row) for row in taken}
-    details = {row[0]: _Details(*row) for row in ending}
+    running_by_key = {(row.document, row.lease): row for row in map(Running._make, taken)}
+    details = {row.seq: row for row in map(_Details._make, ending)}
     writer, saved = _EndWriter(tx), []
     for key, (_, outcome) in zip(keys, outcomes, strict=True):
         running = running_by_key.pop(key, None)
@@ -234,7 +235,7 @@ class _EndWriter:
         self._failed: list[tuple[Any, ...]] = []
         self._retry_slots: list[tuple[Any, ...]] = []
         self._texts: list[tuple[Any, ...]] = []
-        self._waiting: list[tuple[Any, ...]] = []
+        self._waiting: list[Waiting] = []
         self._delayed: list[tuple[Any, ...]] = []
         self._results: list[tuple[Any, ...]] = []
         self._interim: list[tuple[Any, ...]] = []
@@ -364,15 +365,10 @@ class _EndWriter:
 
     def requeue(self, running: Running, seconds: float | None = 0.0, **changes: Any) -> None:
         """Put a document back into the queue, at its slot; `seconds` is the work that counts."""
-        waiting = running._replace(**changes)
-        self._waiting.append(waiting.waiting())
-        tx, slot = self._tx, (running.slot, running.slot_seq)
+        tx, row = self._tx, running.waiting(**changes)
+        self._waiting.append(row)
         tx.add_queue_event(running.ended(tx.now, seconds))
-        oldest = (running.document, running.submitted_at)
-        place = (running.customer, waiting.pipeline)
-        has_ahead = bool(running.urgent or running.displaced)
-        estimate = running.estimate
-        tx.add_queue_event(Arrived(tx.now, *place, 1, estimate, slot, oldest, 0, has_ahead))
+        tx.add_queue_event(arrived(tx.now, [row]))
         self._count(running, "waiting")
 
     def _end(

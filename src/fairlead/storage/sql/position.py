@@ -32,7 +32,7 @@ def place(connection: Connection, rules: Rules, now: float, id_: str) -> QueuePl
         return None
     number, customer, pipeline = row[:3]
     values = (customer, pipeline, number)
-    slot = connection.execute(sql("waiting_of_document"), values).fetchone()
+    slot = connection.execute(sql("slot_of_document"), values).fetchone()
     if slot is None:
         return None
     served = served_queues(connection, now)
@@ -44,7 +44,7 @@ def place(connection: Connection, rules: Rules, now: float, id_: str) -> QueuePl
             return _place(connection, customer, pipeline, ahead)
         if not loaded.queue.needs_entries:
             break
-    return _estimated(connection, customer, pipeline, slot[:2], ahead)
+    return _estimated(connection, customer, pipeline, slot, ahead)
 
 
 def _loaded(

@@ -490,19 +490,26 @@ SELECT
   seq, customer, coalesce(queue, pipeline), state, priority, urgent, estimate, submitted_at, batch
 FROM documents WHERE id = ?;
 
--- name: waiting_of_document
-SELECT slot, slot_seq, displaced, attempts, suspect, error, detail
-FROM waiting INDEXED BY waiting_by_age WHERE customer = ? AND pipeline = ? AND document = ?;
+-- name: state_of_document
+SELECT state FROM documents WHERE seq = ?;
+
+-- name: slot_of_document
+SELECT slot, slot_seq FROM waiting INDEXED BY waiting_by_age
+WHERE customer = ? AND pipeline = ? AND document = ?;
 
 -- name: take_waiting
 -- Removes a document from the queue; no row if it does not wait.
 DELETE FROM waiting WHERE customer = ?1 AND document = ?2
   AND pipeline = (SELECT coalesce(queue, pipeline) FROM documents WHERE seq = ?2)
-RETURNING pipeline, estimate, attempts, error, detail, slot, slot_seq, displaced;
+RETURNING
+  customer, pipeline, slot, slot_seq, document, priority, urgent, displaced, estimate, submitted_at,
+  attempts, suspect, error, detail;
 
 -- name: take_delayed
 DELETE FROM delayed WHERE document = ?
-RETURNING pipeline, estimate, attempts, error, detail, slot, slot_seq, displaced;
+RETURNING
+  customer, pipeline, slot, slot_seq, document, priority, urgent, displaced, estimate, submitted_at,
+  attempts, suspect, error, detail;
 
 -- name: take_claim
 -- Removes the claim of a document.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import msgspec
@@ -17,6 +18,7 @@ from fairlead.policy.queue_events import Learned, QueueEvent, StoredEvent, Talli
 from fairlead.policy.quotas import Quota
 from fairlead.policy.rules import Rules
 from fairlead.storage.sql.queries import Connection, sql
+from fairlead.storage.sql.waiting_rows import Waiting
 
 FADING = 0.9995
 """One document longer than all others fades from the record over some thousand of them."""
@@ -24,6 +26,17 @@ EVENTS_AT_ONCE = 2000
 _ALL = 1_000_000
 _NONE_BY_AGE = -1
 """The last number in order of age where none were loaded."""
+
+
+def _columns(*names: str) -> Callable[[tuple[Any, ...]], Any]:
+    """Gets these columns of a row of `waiting`, faster than a `Waiting` is made for each row."""
+    return itemgetter(*map(Waiting._fields.index, names))
+
+
+_entry_of = _columns("customer", "pipeline")
+_slot_of = _columns("slot", "slot_seq")
+_number_of = _columns("document")
+_turn_of = _columns("urgent", "priority", "document")
 
 _encode = msgspec.json.Encoder().encode
 decode_events = msgspec.json.Decoder(list[StoredEvent]).decode
@@ -66,7 +79,7 @@ class LoadedQueue:
         self._asked_documents: dict[tuple[int, str], int] = {}
         """How many of the first documents of entries were asked for, and not yet read."""
         self._first_documents: Iterable[tuple[Any, ...]] = ()
-        self.rows: dict[int, tuple[Any, ...]] = {}
+        self.rows: dict[int, Waiting] = {}
         """The rows of `waiting` that were loaded, by document."""
 
     # --- loading ---
@@ -199,14 +212,17 @@ class LoadedQueue:
         ages = self._read_order("waiting_by_age", by_age, wanted)
         for entry in entries:
             key = (entry.member.id, entry.pipeline)
-            rows = {row[4]: row for row in chain(slots[key], ages[key], ahead[key])}
+            rows = {_number_of(row): row for row in chain(slots[key], ages[key], ahead[key])}
             documents = [self._document(row) for row in rows.values()]
             last_slot = last_age = last_turn = None
             if len(slots[key]) == wanted[key] % _ALL:
-                last_slot = max(row[2:4] for row in slots[key])
-                last_age = max((row[4] for row in ages[key]), default=_NONE_BY_AGE)
+                last_slot = max(map(_slot_of, slots[key]))
+                last_age = max(map(_number_of, ages[key]), default=_NONE_BY_AGE)
             if len(ahead[key]) == wanted[key]:
-                last_turn = max((not row[6], row[5], row[4]) for row in ahead[key])
+                turns = map(_turn_of, ahead[key])
+                last_turn = max(
+                    (not urgent, priority, number) for urgent, priority, number in turns
+                )
             entry.has_ahead = bool(ahead[key]) or (self.queue.is_fair and entry.has_ahead)
             waiting = [document for document in documents if document.is_waiting]
             entry.load(waiting, last_slot, last_age, last_turn)
@@ -231,9 +247,7 @@ class LoadedQueue:
     ) -> defaultdict[tuple[int, str], list[tuple[Any, ...]]]:
         """The first rows of each entry by slot; those that were asked for are there already."""
         asked, self._asked_documents = self._asked_documents, {}
-        first: defaultdict[tuple[int, str], list[tuple[Any, ...]]] = defaultdict(list)
-        for row in self._first_documents:
-            first[row[0], row[1]].append(row)
+        first = _by_entry(self._first_documents)
         self._first_documents = ()
         missing = []
         for entry in entries:
@@ -250,31 +264,26 @@ class LoadedQueue:
         self, order: str, entries: Iterable[Entry], wanted: Mapping[tuple[int, str], int]
     ) -> defaultdict[tuple[int, str], list[tuple[Any, ...]]]:
         """The first rows of each entry in one order."""
-        rows: defaultdict[tuple[int, str], list[tuple[Any, ...]]] = defaultdict(list)
         keys = [(entry.member.id, entry.pipeline) for entry in entries]
         values = [(*key, wanted[key]) for key in keys]
-        for row in self._connection.query_many(sql(order), values):
-            rows[row[0], row[1]].append(row)
-        return rows
+        return _by_entry(self._connection.query_many(sql(order), values))
 
-    def _document(self, row: tuple[Any, ...]) -> QueuedDocument:
-        known = self._documents.get(row[4])
+    def _document(self, values: tuple[Any, ...]) -> QueuedDocument:
+        number = _number_of(values)
+        known = self._documents.get(number)
         if known is not None:
             return known
-        customer, pipeline, slot, slot_seq, number, priority, urgent, displaced, estimate, at = row[
-            :10
-        ]
-        self.rows[number] = row
+        self.rows[number] = row = Waiting._make(values)
         document = self._documents[number] = QueuedDocument(
             number,
-            customer,
-            (slot, slot_seq),
-            priority=priority,
-            urgent=bool(urgent),
-            estimate=estimate,
-            submitted_at=at,
-            pipeline=pipeline,
-            is_displaced=bool(displaced),
+            row.customer,
+            _slot_of(values),
+            priority=row.priority,
+            urgent=bool(row.urgent),
+            estimate=row.estimate,
+            submitted_at=row.submitted_at,
+            pipeline=row.pipeline,
+            is_displaced=bool(row.displaced),
         )
         return document
 
@@ -408,9 +417,9 @@ class LoadedQueue:
     def moved_slots(self) -> Iterator[tuple[Any, ...]]:
         """Documents that still wait and swapped slots: key, old slot, new slot."""
         for number, document in self._documents.items():
-            before = self.rows[number][:5]
-            if document.is_waiting and before[2:4] != document.slot:
-                yield (*before, *document.slot)
+            before = self.rows[number]
+            if document.is_waiting and before.full_slot != document.slot:
+                yield (*before.key, *document.slot)
 
     def _save_tallies(self) -> None:
         tallies: defaultdict[tuple[str, int], int] = defaultdict(int)
@@ -473,6 +482,16 @@ class CostTable:
     def save(self) -> None:
         rows = [(*bucket, *costs) for bucket, costs in self._known.items() if costs is not None]
         self._connection.executemany(sql("save_cost"), sorted(rows))
+
+
+def _by_entry(
+    rows: Iterable[tuple[Any, ...]],
+) -> defaultdict[tuple[int, str], list[tuple[Any, ...]]]:
+    """Rows of `waiting` by customer and pipeline, in the order in which they were read."""
+    by_entry: defaultdict[tuple[int, str], list[tuple[Any, ...]]] = defaultdict(list)
+    for row in rows:
+        by_entry[_entry_of(row)].append(row)
+    return by_entry
 
 
 def _member_row(member: Member) -> tuple[Any, ...]:

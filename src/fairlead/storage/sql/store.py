@@ -155,10 +155,6 @@ class Store(ABC):
         """Check and accept the documents in one transaction, or refuse them all."""
         return self._write(lambda tx: accept.accept(tx, submission), folds=True)
 
-    def submit_all(self, submissions: Sequence[Submission]) -> list[list[Document]]:
-        """Accept many submissions in one transaction, or refuse them all."""
-        return self._write(lambda tx: accept.accept_all(tx, submissions), folds=True)
-
     def submit_each(self, submissions: Sequence[Submission]) -> list[list[Document] | Exception]:
         """Accept many submissions with one fsync, each accepted or refused alone."""
         if not submissions:
@@ -524,7 +520,10 @@ class Store(ABC):
             _log.warning(
                 "fairlead: the policy is now %s (was %s); documents placed anew: %s, "
                 "of customers: %s",
-                *(switched.after, switched.before, switched.documents, switched.customers),
+                switched.after,
+                switched.before,
+                switched.documents,
+                switched.customers,
             )
 
     # --- reads ---
