@@ -307,7 +307,7 @@ def _assign(
 
 def _not_suspect(loaded: LoadedQueue) -> MayStart:
     def may_start(document: QueuedDocument) -> bool:
-        row = loaded.rows[document.number]
+        row = loaded.row(document.number)
         return not (row.attempts or row.suspect)
 
     return may_start
@@ -324,7 +324,7 @@ def _write_starts(
     described: Iterable[tuple[Any, ...]] = ()
     if assignments:
         described = tx.connection.execute(sql("claimed_documents"), (tx.connection.array(numbers),))
-    keys = [loaded.rows[number].key for number in numbers]
+    keys = [loaded.row(number).key for number in numbers]
     tx.connection.executemany(sql("delete_waiting"), keys)
     leases: dict[str, int] = {}
     running = []
@@ -341,7 +341,7 @@ def _write_starts(
     def read_claims() -> list[Claim]:
         details = {row[0]: row for row in described}
         return [
-            _claim(tx, details[number], loaded.rows[number], worker, leases[worker])
+            _claim(tx, details[number], loaded.row(number), worker, leases[worker])
             for number, (_, worker, _) in zip(numbers, assignments, strict=True)
         ]
 
@@ -356,7 +356,7 @@ def _running_row(
 ) -> Running:
     """The row of `running`; adds the event of the start."""
     document = start.document
-    row = loaded.rows[document.number]
+    row = loaded.row(document.number)
     data: dict[str, Any] = {"attempt": row.attempts + 1, "fence": lease, "worker": worker}
     if start.through_lane:
         data["lane"] = True

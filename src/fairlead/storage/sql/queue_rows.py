@@ -79,8 +79,8 @@ class LoadedQueue:
         self._asked_documents: dict[tuple[int, str], int] = {}
         """How many of the first documents of entries were asked for, and not yet read."""
         self._first_documents: Iterable[tuple[Any, ...]] = ()
-        self.rows: dict[int, Waiting] = {}
-        """The rows of `waiting` that were loaded, by document."""
+        self._rows: dict[int, tuple[Any, ...]] = {}
+        """The rows of `waiting` that were loaded, by document; many more than are claimed."""
 
     # --- loading ---
 
@@ -240,7 +240,7 @@ class LoadedQueue:
     def forget_documents(self) -> None:
         """Forget the documents that were loaded: their rows were rewritten."""
         self._documents.clear()
-        self.rows.clear()
+        self._rows.clear()
 
     def _read_slots(
         self, entries: Sequence[Entry], wanted: dict[tuple[int, str], int]
@@ -268,22 +268,29 @@ class LoadedQueue:
         values = [(*key, wanted[key]) for key in keys]
         return _by_entry(self._connection.query_many(sql(order), values))
 
+    def row(self, number: int) -> Waiting:
+        """The row of a document that was loaded."""
+        return Waiting._make(self._rows[number])
+
     def _document(self, values: tuple[Any, ...]) -> QueuedDocument:
         number = _number_of(values)
         known = self._documents.get(number)
         if known is not None:
             return known
-        self.rows[number] = row = Waiting._make(values)
+        customer, pipeline, slot, slot_seq, _, priority, urgent, displaced, estimate, at = values[
+            :10
+        ]
+        self._rows[number] = values
         document = self._documents[number] = QueuedDocument(
             number,
-            row.customer,
-            _slot_of(values),
-            priority=row.priority,
-            urgent=bool(row.urgent),
-            estimate=row.estimate,
-            submitted_at=row.submitted_at,
-            pipeline=row.pipeline,
-            is_displaced=bool(row.displaced),
+            customer,
+            (slot, slot_seq),
+            priority=priority,
+            urgent=bool(urgent),
+            estimate=estimate,
+            submitted_at=at,
+            pipeline=pipeline,
+            is_displaced=bool(displaced),
         )
         return document
 
@@ -417,7 +424,7 @@ class LoadedQueue:
     def moved_slots(self) -> Iterator[tuple[Any, ...]]:
         """Documents that still wait and swapped slots: key, old slot, new slot."""
         for number, document in self._documents.items():
-            before = self.rows[number]
+            before = self.row(number)
             if document.is_waiting and before.full_slot != document.slot:
                 yield (*before.key, *document.slot)
 
