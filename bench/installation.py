@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from bench.filling import submit_all
 from fairlead import Fairlead
 from fairlead.blobs.local import LocalBlobs
 from fairlead.model.documents import Broken, Claim, Done, Failed, NewDocument, Outcome, Submission
@@ -156,5 +157,5 @@ def crowd(data: Path, customers: int) -> Iterator[Fairlead]:
                 for number in range(chance.choice([1, 1, 2, 5, 12]))
             )
             submissions.append(Submission(name, documents))
-        fairlead.store.submit_each(submissions)
+        submit_all(fairlead.store, submissions)
         yield fairlead

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
 
+from bench.filling import submit_all
 from bench.peers.workers.settings import payload
 from fairlead.model.documents import Claim, Done, NewDocument, Submission
 from fairlead.model.names import new_id
@@ -49,7 +50,7 @@ def fill(store: Store, documents: int, customers: int, at_once: int, seconds: fl
     done, end = 0, time.monotonic() + seconds
     while done < documents and time.monotonic() < end:
         number = min(at_once, documents - done)
-        store.submit_each(submissions(done, number, customers))
+        submit_all(store, submissions(done, number, customers))
         done += number
     return done
 

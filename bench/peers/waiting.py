@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import NamedTuple
 
+from bench.filling import submit_all
 from bench.peers import cpu
 from bench.peers.contestants import Contestant, contestants
 from bench.peers.measure import fresh_place
@@ -143,9 +144,8 @@ def submit_one_each(
     store: Store, customers: Sequence[str], pipeline: str = DEFAULT_PIPELINE
 ) -> None:
     documents = in_pipeline(pipeline, short_documents(0, len(customers)))
-    store.submit_each(
-        [Submission(name, (document,)) for name, document in zip(customers, documents, strict=True)]
-    )
+    pairs = zip(customers, documents, strict=True)
+    submit_all(store, [Submission(name, (document,)) for name, document in pairs])
 
 
 def measure(case: Case) -> Cost:
