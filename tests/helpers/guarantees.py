@@ -1,7 +1,7 @@
 """The guarantees of DESIGN.md, section 3, as checks of finished runs.
 
 A check returns the largest ratio of what was observed to its bound: above 1 the guarantee is
-broken. Checks use the log of the run. They believe the engine's places only where these make the
+broken. Checks use the log of the run. They believe the queue's places only where these make the
 check stricter or where the guarantee itself speaks of places.
 """
 
@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import combinations
 
-from queuedriver import Entry, Run
-from queuemodel import Place
+from queue_model import Place
+from trace_driver import Entry, Run
 
 ROUNDING = 1e-5
 BROKEN = math.inf
@@ -23,7 +23,7 @@ Check = Callable[["History"], float]
 
 @dataclass
 class State:
-    """The state that follows from the log alone, without an engine."""
+    """The state that follows from the log alone, without a queue."""
 
     accounts: dict[str, str] = field(default_factory=dict)
     waiting: dict[int, str] = field(default_factory=dict)

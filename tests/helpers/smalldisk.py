@@ -51,7 +51,7 @@ class Disk:
         self.ballast.unlink()
 
     @contextmanager
-    def house(self) -> Iterator[tuple[Intake, SqliteStore, LocalBlobs]]:
+    def installation(self) -> Iterator[tuple[Intake, SqliteStore, LocalBlobs]]:
         clock = Clock()
         files = LocalBlobs(self.folder / "files")
         store = SqliteStore(self.folder / "fairlead.db", rules=RulesInForce(), clock=clock)
@@ -100,7 +100,7 @@ def short_documents_fill_the_disk(disk: Disk) -> None:
 def documents_fill_the_disk(disk: Disk, pages: bytes) -> None:
     disk.mount()
     disk.fill_a_part()
-    with disk.house() as (intake, store, files):
+    with disk.installation() as (intake, store, files):
 
         def take(times: int = 1) -> None:
             intake.submit("acme", [(pages, None)] * times)
@@ -116,21 +116,21 @@ def documents_fill_the_disk(disk: Disk, pages: bytes) -> None:
         claim = store.claim("worker")
         assert claim is not None
         assert store.finish(claim, DONE) == "saved"
-    with disk.house() as (_, store, files):
+    with disk.installation() as (_, store, files):
         check_intact(disk, store, files, accepted + 1, pages)
 
 
 def rows_fill_the_disk(disk: Disk) -> None:
     disk.mount()
     disk.fill_a_part()
-    with disk.house() as (_, store, _):
+    with disk.installation() as (_, store, _):
         accepted = until_full(lambda: submit(store, "acme", 10)) * 10
         assert accepted > 100
         check_rows(store, accepted)
         disk.free_some_space()
         submit(store, "acme", 10)
         check_rows(store, accepted + 10)
-    with disk.house() as (_, store, _):
+    with disk.installation() as (_, store, _):
         check_rows(store, accepted + 10)
 
 
@@ -152,13 +152,13 @@ def no_room_for_a_database(disk: Disk) -> None:
 
 def disk_is_read_only(disk: Disk) -> None:
     disk.mount()
-    with disk.house() as (intake, _, _):
+    with disk.installation() as (intake, _, _):
         intake.submit("acme", [(LONG, None)])
     disk.mount("remount", "ro")
     must_be_read_only(lambda: submit_to(disk))
     must_be_read_only(lambda: LocalBlobs(disk.folder / "files").put_all([("0" * 26, b"x")]))
     disk.mount("remount", "rw")
-    with disk.house() as (intake, store, files):
+    with disk.installation() as (intake, store, files):
         intake.submit("acme", [(LONG, None)])
         check_intact(disk, store, files, 2, LONG)
 
@@ -341,7 +341,7 @@ def fill_up_to(disk: Disk, *, room: int) -> None:
 
 
 def submit_to(disk: Disk) -> None:
-    with disk.house() as (_, store, _):
+    with disk.installation() as (_, store, _):
         submit(store, "acme")
 
 

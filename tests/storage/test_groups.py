@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from storekit import CRASHED, DAMAGED, DONE, House, StoreFactory, histories, house
+from storekit import CRASHED, DAMAGED, DONE, StoreFactory, StoreUnderTest, fresh_store, histories
 
 from fairlead.model.documents import Claim, NewDocument, Outcome, Submission
 from fairlead.policy.overdue_lane import OverdueLane
@@ -43,8 +43,8 @@ steps = st.lists(
 class Life:
     """One history, with groups as such or taken apart."""
 
-    def __init__(self, where: House, *, apart: bool) -> None:
-        self.store, self.clock, self.apart = where.store, where.clock, apart
+    def __init__(self, fresh: StoreUnderTest, *, apart: bool) -> None:
+        self.store, self.clock, self.apart = fresh.store, fresh.clock, apart
         self.held: list[Claim] = []
         self.numbers = count(1)
         self.store.attend("engine", 2)
@@ -112,7 +112,7 @@ def test_a_group_does_what_its_members_would_do(
     @settings(max_examples=histories(store_factory, 60))
     @given(steps)
     def agree(history: list[tuple[Any, ...]]) -> None:
-        with house(store_factory, rules) as one, house(store_factory, rules) as other:
+        with fresh_store(store_factory, rules) as one, fresh_store(store_factory, rules) as other:
             lives = [Life(one, apart=False), Life(other, apart=True)]
             for kind, *values in history:
                 for life in lives:

@@ -17,8 +17,16 @@ from pathlib import Path
 
 import postgreskit
 import pytest
-from queuehistory import ProcessClock, Replay, make_history_table, replay
-from queueworker import BURST, CUSTOMERS, PENDING_CAP, PIPELINES, SETTINGS, SHARED, open_store
+from busy_store_process import (
+    BURST,
+    CUSTOMERS,
+    PENDING_CAP,
+    PIPELINES,
+    SETTINGS,
+    SHARED,
+    open_store,
+)
+from committed_history import ProcessClock, Replay, make_history_table, replay
 from storekit import STORES, fast_folder
 
 from fairlead.storage import Store
@@ -102,7 +110,7 @@ def run_processes(
     kind: str, folder: Path, policy: str, seconds: float, base: float
 ) -> Counter[str]:
     """Let the processes work, and kill one of them; what they did."""
-    script = str(HELPERS / "queueworker.py")
+    script = str(HELPERS / "busy_store_process.py")
     processes = [
         subprocess.Popen(
             [

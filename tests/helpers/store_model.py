@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from msgspec.structs import replace
-from queuemodel import Document, PipelineSettings, QueueModel, QueueSettings
+from queue_model import Document, PipelineSettings, QueueModel, QueueSettings
 
 from fairlead.model.customers import CustomerSettings
 from fairlead.model.documents import Broken, Delayed, Done, Failed, Outcome
@@ -60,7 +60,7 @@ class Lease:
     until: float
 
 
-class Model(QueueModel):
+class StoreModel(QueueModel):
     """Times are given. Documents are named by their ids."""
 
     def __init__(self, rules: Rules) -> None:

@@ -1,4 +1,4 @@
-"""A search for the trace that strains the guarantees most, on any engine."""
+"""A search for the trace that strains the guarantees most, on any queue."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from guarantees import History, checks_of
-from queuedriver import Engine, Event, run_trace
-from queuemodel import DEFAULT_PIPELINE, PipelineSettings, QueueSettings
+from queue_model import DEFAULT_PIPELINE, PipelineSettings, QueueSettings
+from trace_driver import Event, QueueUnderTest, run_trace
 
-EngineFactory = Callable[[QueueSettings], Engine]
+QueueFactory = Callable[[QueueSettings], QueueUnderTest]
 
 CUSTOMERS = "abcdef"
 LENGTHS = (0.2, 1.0, 1.0, 2.0, 5.0, 9.0)
@@ -27,11 +27,11 @@ class Trace:
     events: tuple[Event, ...]
 
 
-def check_trace(factory: EngineFactory, trace: Trace) -> dict[str, float]:
+def check_trace(factory: QueueFactory, trace: Trace) -> dict[str, float]:
     """The ratio of each check."""
     events = sorted(trace.events, key=lambda event: event.at)
-    engine = factory(trace.settings)
-    run = run_trace(engine, trace.settings, trace.workers, [*trace.setup, *events])
+    queue = factory(trace.settings)
+    run = run_trace(queue, trace.settings, trace.workers, [*trace.setup, *events])
     history = History(run)
     return {name: check(history) for name, check in checks_of(trace.settings.policy).items()}
 
@@ -200,7 +200,7 @@ class Worst:
 
 
 def search(
-    factory: EngineFactory, policy: str, *, steps: int, seed: int, stop_at_violation: bool = False
+    factory: QueueFactory, policy: str, *, steps: int, seed: int, stop_at_violation: bool = False
 ) -> dict[str, Worst]:
     """The worst trace found for each check.
 

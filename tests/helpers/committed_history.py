@@ -17,7 +17,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
-from queuemodel import Customer, Document, QueueModel, QueueSettings, Record, Start
+from queue_model import Customer, Document, QueueModel, QueueSettings, Record, Start
 
 from fairlead.storage import Store
 from fairlead.storage.sql import claims

@@ -1,6 +1,6 @@
 """One of several processes that use a store in every way at once, for `seconds`.
 
-    queueworker.py KIND FOLDER POLICY PROCESS SECONDS BASE
+    busy_store_process.py KIND FOLDER POLICY PROCESS SECONDS BASE
 
 It prints `ready`, waits for a line, and works. Ids of documents that were accepted are appended to
 FOLDER/accepted-PROCESS, right after the store said so: they survive a kill.
@@ -18,8 +18,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from queuehistory import ProcessClock, record
-from queuemodel import PipelineSettings, QueueSettings
+from committed_history import ProcessClock, record
+from queue_model import PipelineSettings, QueueSettings
 from storekit import CRASHED, DAMAGED, DONE, STORES, RulesInForce
 
 from fairlead.errors import InvalidTransition, PendingCapReached
