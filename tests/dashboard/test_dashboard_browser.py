@@ -18,6 +18,8 @@ from playwright.sync_api import Browser, Dialog, Page, expect
 from fairlead import Fairlead
 from fairlead.i18n import LANGUAGES
 
+pytestmark = pytest.mark.services
+
 WAIT = 1000 * 20
 SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 PATHS = ("/", "/customers", "/documents", "/customer?name=Initech", "/customer/set?name=Initech")

@@ -19,6 +19,8 @@ from fairlead import Fairlead
 from fairlead.i18n import LANGUAGES
 from fairlead.i18n.catalogue import catalogue
 
+pytestmark = pytest.mark.services
+
 OWN_WORDS = "UTC HTTP SHA-256 Fairlead Webhook webhook JSON"
 DATA = (
     *STEADY,

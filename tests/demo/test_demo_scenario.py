@@ -6,6 +6,7 @@ from email.message import EmailMessage
 from io import StringIO
 from pathlib import Path
 
+import pytest
 from msgspec.structs import replace
 from rich.console import Console
 
@@ -21,6 +22,8 @@ from fairlead.demo.scenario import (
     first_come_first_served,
 )
 from fairlead.demo.screen import draw_picture, live_table, wait_table
+
+pytestmark = pytest.mark.services
 
 
 def planned(customer: str, documents: int, after: int) -> PlannedSubmission:

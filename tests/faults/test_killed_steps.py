@@ -107,6 +107,7 @@ def data_folder(folder: Path, settings: str) -> Path:
     return folder
 
 
+@pytest.mark.full
 def test_some_kills_lose_and_double_nothing(folders: list[Path]) -> None:
     check_kills(folders, SOME)
 

@@ -19,6 +19,8 @@ from fairlead import Fairlead
 from fairlead.model.documents import Event, EventKind
 from fairlead.model.states import State
 
+pytestmark = pytest.mark.full
+
 RATE = 15
 WORKERS, SERVERS = 3, 2
 HEAVY, LIGHT = ("acme", "globex"), ("initech", "umbrella", "hooli")

@@ -353,28 +353,34 @@ def must_be_read_only(action: Callable[[], object]) -> None:
     raise AssertionError("a folder that cannot be written was written")
 
 
-SCENARIOS = {
-    scenario.__name__: scenario
-    for scenario in (
-        files_fill_the_disk,
-        short_documents_fill_the_disk,
-        rows_fill_the_disk,
-        no_room_for_a_database,
-        disk_is_read_only,
-        new_disk_is_read_only,
-        the_server_outlives_a_full_disk,
-        the_server_starts_on_a_full_disk,
-        a_full_disk_without_data_is_said_so,
-        output_on_a_full_disk_is_said_in_a_sentence,
-        a_full_disk_works_again,
-    )
-}
+Scenario = Callable[[Disk], None]
 
-SUPERUSER_SCENARIOS = {
-    scenario.__name__: scenario for scenario in (the_server_outlives_a_read_only_disk,)
-}
+
+def by_name(*scenarios: Scenario) -> dict[str, Scenario]:
+    return {scenario.__name__: scenario for scenario in scenarios}
+
+
+SCENARIOS = by_name(
+    files_fill_the_disk,
+    disk_is_read_only,
+    the_server_outlives_a_full_disk,
+    output_on_a_full_disk_is_said_in_a_sentence,
+    a_full_disk_works_again,
+)
+FULL_SCENARIOS = by_name(
+    short_documents_fill_the_disk,
+    rows_fill_the_disk,
+    no_room_for_a_database,
+    new_disk_is_read_only,
+    the_server_starts_on_a_full_disk,
+    a_full_disk_without_data_is_said_so,
+)
+"""Only `make test-full` runs them."""
+SUPERUSER_SCENARIOS = by_name(the_server_outlives_a_read_only_disk)
 """They mount a disk in a file, which no namespace of a user's own permits."""
-LONG_SCENARIOS = {scenario.__name__: scenario for scenario in (a_full_disk_works_again_ten_times,)}
+LONG_SCENARIOS = by_name(a_full_disk_works_again_ten_times)
+"""Only `make faults` runs them."""
 
 if __name__ == "__main__":
-    (SCENARIOS | SUPERUSER_SCENARIOS | LONG_SCENARIOS)[sys.argv[1]](Disk(Path(sys.argv[2])))
+    scenarios = SCENARIOS | FULL_SCENARIOS | SUPERUSER_SCENARIOS | LONG_SCENARIOS
+    scenarios[sys.argv[1]](Disk(Path(sys.argv[2])))

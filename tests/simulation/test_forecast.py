@@ -51,6 +51,7 @@ def test_three_of_four_starts_lie_in_the_range(policy: str, noise: float, case: 
     assert judgement.width <= WIDEST
 
 
+@pytest.mark.full
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICIES)
 def test_the_range_holds_about_four_of_five_starts_of_recorded_traces(policy: str) -> None:

@@ -32,6 +32,8 @@ from storekit import STORES, fast_folder
 from fairlead.storage import Store
 from fairlead.storage.sql.queries import Connection
 
+pytestmark = pytest.mark.postgres_differs
+
 PROCESSES, PARENT = 8, 15
 KILLED = 3
 """The process that is killed in the middle of its work."""
@@ -40,6 +42,7 @@ HELPERS = Path(__file__).parents[1] / "helpers"
 POLICIES = ("classic", "fair")
 
 
+@pytest.mark.full
 @pytest.mark.services
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("kind", STORES)

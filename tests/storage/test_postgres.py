@@ -45,6 +45,8 @@ from fairlead.storage.postgres.session import Session
 from fairlead.storage.sql import reads
 from fairlead.storage.sql.queries import SCHEMA_NUMBER, sql, statements
 
+pytestmark = [pytest.mark.services, pytest.mark.postgres_differs]
+
 TABLES_OF_CUSTOMERS = (
     *("customers", "accounts", "documents", "idempotency_keys", "events", "webhooks"),
     *(

@@ -13,6 +13,8 @@ from trace_driver import TraceDriver, vector_trace
 
 from fairlead.policy.rules import Rules
 
+pytestmark = pytest.mark.postgres_differs
+
 VECTORS = Path(__file__).parents[1] / "vectors"
 TOLERANCE = 0.000002
 DRIVERS = {"one by one": TraceDriver, "together": GroupClaimDriver}

@@ -25,6 +25,8 @@ from fairlead.webhooks.deliverer import (
     LONGEST_REST,
 )
 
+pytestmark = pytest.mark.services
+
 PATIENCE = 30.0
 """Seconds after which what a test waits for is taken never to come."""
 

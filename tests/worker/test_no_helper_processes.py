@@ -26,7 +26,7 @@ from fairlead.model.states import State
 from fairlead.service import raise_descriptor_limit
 from fairlead.worker.sandbox import forkserver
 
-pytestmark = pytest.mark.usefixtures("own_fork_servers")
+pytestmark = [pytest.mark.full, pytest.mark.usefixtures("own_fork_servers")]
 
 
 @pytest.fixture

@@ -19,6 +19,8 @@ from fairlead.errors import InvalidSetting, NotReady, UnknownFile, UnknownPipeli
 from fairlead.model.documents import EventKind
 from fairlead.model.states import State
 
+pytestmark = pytest.mark.services
+
 STEPS = """
 import os, time
 from pathlib import Path
