@@ -260,7 +260,7 @@ def idle_server(data: Path) -> Iterator[Served]:
 
 
 def test_documents_of_a_paused_customer_say_so(idle_server: Served) -> None:
-    """Issue 19: the list showed their wait without the word."""
+    """Regression: the list showed their wait without the word."""
     upload(idle_server.customer("stopped"), b"hello")
     browser = operator(idle_server)
     browser.post("/customer/pause", data={"name": "stopped"})

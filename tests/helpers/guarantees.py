@@ -1,4 +1,4 @@
-"""The guarantees of DESIGN.md, section 3, as checks of finished runs.
+"""The bounds of docs/discussion/fair.md#the-bounds (G1 to G4) as checks of finished runs.
 
 A check returns the largest ratio of what was observed to its bound: above 1 the guarantee is
 broken. Checks use the log of the run. They believe the queue's places only where these make the

@@ -1,7 +1,8 @@
 """The queue written the plain way, as a test oracle: lists and sorting, no heap, no index.
 
-It follows DESIGN.md, section 3, and decision 0001, and knows no code of `fairlead.policy`, so that
-both can be wrong only separately. Names of accounts and names of customers must differ.
+It follows docs/discussion/fair.md and docs/decisions/0001-queue-of-customers.md, and imports
+nothing of `fairlead.policy`, so that no mistake is in both. Names of accounts and customers must
+differ.
 """
 
 from __future__ import annotations

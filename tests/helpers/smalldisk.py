@@ -193,7 +193,7 @@ def the_server_outlives_a_full_disk(disk: Disk) -> None:
 
 
 def the_server_outlives_a_read_only_disk(disk: Disk) -> None:
-    """Finding 11: the answer was 500, and the server ended.
+    """Regression: the answer was 500, and the server ended.
 
     A file system that finds errors becomes read-only under open files. Only a real one can be made
     to: a disk in a file.
@@ -293,7 +293,7 @@ def output_on_a_full_disk_is_said_in_a_sentence(disk: Disk) -> None:
 
 
 def a_full_disk_works_again(disk: Disk, rounds: int = 2, size: str = "24m") -> None:
-    """Finding 3: room came back neither from the database nor from its WAL."""
+    """Regression: room came back neither from the database nor from its WAL."""
     disk.mount(f"size={size}")
     content, accepted = os.urandom(30_000), []
     with Fairlead(disk.folder) as fairlead:

@@ -1,4 +1,4 @@
-"""G1 to G4 and the other promises of DESIGN.md, section 3, searched for violations.
+"""Searches for runs that break the bounds of docs/discussion/fair.md#the-bounds (G1 to G4).
 
 `QUEUES` names every queue that is searched: the production queue joins by an adapter.
 """
