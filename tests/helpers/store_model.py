@@ -197,7 +197,7 @@ class StoreModel(QueueModel):
         history.fence = fence
         self.leases[fence] = Lease(history.worker, now + self.rules.lease)
 
-    def held(self, id_: str, fence: int) -> Document | None:
+    def held_document(self, id_: str, fence: int) -> Document | None:
         document = self.document(id_)
         is_held = document.state == "processing" and self.history(document).fence == fence
         return document if is_held else None
@@ -206,7 +206,7 @@ class StoreModel(QueueModel):
         """Whether the claim is held; all claims of its lease are renewed."""
         if fence in self.leases:
             self.leases[fence].until = now + self.rules.lease
-        return self.held(id_, fence) is not None
+        return self.held_document(id_, fence) is not None
 
     def rescue_from(self, worker: str, now: float) -> int:
         own = [fence for fence, lease in self.leases.items() if lease.worker == worker]
@@ -216,7 +216,7 @@ class StoreModel(QueueModel):
 
     def settle(self, id_: str, fence: int, outcome: Outcome, now: float) -> bool:
         """Whether it is saved."""
-        document = self.held(id_, fence)
+        document = self.held_document(id_, fence)
         if document is None:
             return False
         history = self.history(document)
@@ -237,7 +237,7 @@ class StoreModel(QueueModel):
 
     def keep(self, id_: str, fence: int, interim: Interim) -> bool:
         """Whether what the steps of a claim found is kept."""
-        document = self.held(id_, fence)
+        document = self.held_document(id_, fence)
         if document is None:
             return False
         self.history(document).interim = interim
@@ -255,7 +255,7 @@ class StoreModel(QueueModel):
         self.fail_attempt(document.number, now, broken.seconds, due)
 
     def release(self, id_: str, fence: int, now: float) -> bool:
-        document = self.held(id_, fence)
+        document = self.held_document(id_, fence)
         if document is None:
             return False
         history = self.history(document)

@@ -373,7 +373,7 @@ class StoreMachine(RuleBasedStateMachine):
     def held_claims_agree(self) -> None:
         lost = set(self.store.lost(self.claims))
         assert lost == {
-            claim for claim in self.claims if not self.model.held(claim.id, claim.fence)
+            claim for claim in self.claims if not self.model.held_document(claim.id, claim.fence)
         }
 
 
