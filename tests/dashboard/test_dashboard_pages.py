@@ -543,7 +543,7 @@ def server_get(server: Served, path: str) -> httpx.Response:
 
 
 def test_a_bulk_retry_keeps_the_filter(idle_server: Served) -> None:
-    """Findings: bulk retry loses the filter; "Cancel 0 documents?"."""
+    """Regression: bulk retry loses the filter; "Cancel 0 documents?"."""
     acme, browser = idle_server.customer("acme"), operator(idle_server)
     id_ = upload(acme, b"x").json()["id"]
     nothing = tree(browser.get("/documents/retry", params={"id": id_}))
@@ -556,12 +556,12 @@ def test_a_bulk_retry_keeps_the_filter(idle_server: Served) -> None:
 
 
 def test_an_empty_dashboard_shows_its_own_address(empty: Served) -> None:
-    """Finding: onboarding hard-codes port 8321."""
+    """Regression: onboarding hard-codes port 8321."""
     assert f"{empty.url}/v1/documents" in text(operator(empty).get("/"))
 
 
 def test_an_unknown_address_is_a_page_for_browsers(empty: Served) -> None:
-    """Finding: raw JSON for unknown addresses."""
+    """Regression: raw JSON for unknown addresses."""
     answer = client(empty).get("/nothing/here")
     assert "Not found" in tree(answer, 404).findtext(".//h1")
     assert "default-src 'none'" in answer.headers["content-security-policy"]
@@ -569,7 +569,7 @@ def test_an_unknown_address_is_a_page_for_browsers(empty: Served) -> None:
 
 
 def test_workers_and_a_new_documents_priority_are_named_plainly(full: Served) -> None:
-    """Findings: "1 workers", "2 / 1 workers"; "next priority" misread."""
+    """Regression: "1 workers", "2 / 1 workers"; "next priority" misread."""
     page = tree(operator(full).get("/"))
     figures = {div.findtext("dt"): div.find("dd").text_content() for div in page.xpath("//dl/div")}
     assert figures["Workers"].isdigit()
