@@ -110,7 +110,11 @@ class StoreModel(QueueModel):
         self.enter_or_leave(customer, now)
 
     def documents_of(self, name: str, *states: str) -> list[Document]:
-        return [one for one in self.documents if one.customer.name == name and one.state in states]
+        return [
+            document
+            for document in self.documents
+            if document.customer.name == name and document.state in states
+        ]
 
     def pending(self, name: str) -> int:
         return len(self.documents_of(name, "waiting", "delayed", "processing"))
@@ -148,7 +152,7 @@ class StoreModel(QueueModel):
     def lose_leases(self, fences: list[int], now: float) -> int:
         for fence in fences:
             del self.leases[fence]
-        lost = [one for one in self.documents if self.history(one).fence in fences]
+        lost = [document for document in self.documents if self.history(document).fence in fences]
         for document in lost:
             self.lose_worker(document, now)
         return len(lost)
@@ -295,7 +299,7 @@ class StoreModel(QueueModel):
         return self.histories[document.number]
 
     def document(self, id_: str) -> Document:
-        return next(one for one in self.documents if self.history(one).id == id_)
+        return next(document for document in self.documents if self.history(document).id == id_)
 
     def state_of(self, document: Document) -> str:
         """As it is shown."""
@@ -319,7 +323,7 @@ class StoreModel(QueueModel):
     def is_idle(self) -> bool:
         """Whether nothing runs, and nothing will run without an operator."""
         return not any(
-            one.state == "processing"
-            or (one.state in ("waiting", "delayed") and not one.customer.paused)
-            for one in self.documents
+            document.state == "processing"
+            or (document.state in ("waiting", "delayed") and not document.customer.paused)
+            for document in self.documents
         )
