@@ -1,4 +1,4 @@
-"""Finding 1: storage that is absent is an outage, never a verdict on a document."""
+"""Storage that is absent is an outage, never a verdict on a document."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_two_first_uploads_write_the_marker_at_the_same_time(
 def test_documents_wait_while_their_folder_is_absent(
     fairlead: Fairlead, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Finding 1: 30 of 30 waiting documents failed as corrupt."""
+    """Regression: 30 of 30 waiting documents failed as corrupt."""
     documents = [fairlead.submit("acme", LONG) for _ in range(3)]
     aside = unmount(fairlead)
     monkeypatch.setattr(local, "LONGEST_OUTAGE", 0.0)
@@ -83,7 +83,7 @@ def test_documents_wait_while_their_folder_is_absent(
 
 @pytest.mark.services
 def test_a_folder_that_vanishes_while_documents_run_is_waited_for(fairlead: Fairlead) -> None:
-    """Finding 1: what was claimed before the mount was lost is not corrupt either."""
+    """What was claimed before the mount was lost is not corrupt either."""
     documents = [fairlead.submit("acme", LONG) for _ in range(3)]
     aside: list[Path] = []
 
@@ -109,7 +109,7 @@ def test_a_folder_that_vanishes_while_documents_run_is_waited_for(fairlead: Fair
 
 
 def test_uploads_and_downloads_are_refused_while_the_folder_is_absent(fairlead: Fairlead) -> None:
-    """Finding 1: an upload was accepted, and its document was corrupt elsewhere."""
+    """Regression: an upload was accepted, and its document was corrupt elsewhere."""
     document = fairlead.submit("acme", LONG)
     unmount(fairlead)
     with pytest.raises(FilesUnreachable):
@@ -121,7 +121,7 @@ def test_uploads_and_downloads_are_refused_while_the_folder_is_absent(fairlead: 
 
 
 def test_an_existing_database_never_marks_an_empty_folder(fairlead: Fairlead) -> None:
-    """Finding 1: only a new database or a newly configured place writes the marker."""
+    """Only a new database or a newly configured place writes the marker."""
     fairlead.check_places()
     (fairlead.folder.files / MARKER).unlink()
     with (
@@ -135,7 +135,7 @@ def test_an_existing_database_never_marks_an_empty_folder(fairlead: Fairlead) ->
 def test_the_folder_of_another_installation_is_unavailable(
     fairlead: Fairlead, tmp_path: Path
 ) -> None:
-    """Finding 1: a foreign marker makes a place unavailable, and nothing there is swept."""
+    """A foreign marker makes a place unavailable, and nothing there is swept."""
     fairlead.check_places()
     settings = {"files": str(fairlead.folder.path)}
     with Fairlead(tmp_path / "other", settings=settings) as other:
@@ -148,7 +148,7 @@ def test_the_folder_of_another_installation_is_unavailable(
 def test_a_marker_that_a_crash_prevented_is_written_later(
     fairlead: Fairlead, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Finding 1: a crash between the row and the marker does not make a place unavailable."""
+    """A crash between the row and the marker does not make a place unavailable."""
     with monkeypatch.context() as patch:
         patch.setattr("os.fsync", interrupt)
         with pytest.raises(KeyboardInterrupt):
@@ -166,7 +166,7 @@ def interrupt(*_arguments: Any) -> None:
 def test_a_single_missing_file_is_retried_before_it_is_final(
     fairlead: Fairlead, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    """Finding 1: ESTALE and EIO count as absence; one failure is not yet a verdict."""
+    """ESTALE and EIO count as absence; one failure is not yet a verdict."""
     document = fairlead.submit("acme", LONG)
     errors = [OSError(number, os.strerror(number))]
     put = job_dir._put
@@ -184,7 +184,7 @@ def test_a_single_missing_file_is_retried_before_it_is_final(
 
 @pytest.mark.services
 def test_the_doctor_and_readyz_report_an_absent_folder(fairlead: Fairlead) -> None:
-    """Finding 1: `/readyz` said 200 and `doctor` ok."""
+    """Regression: `/readyz` said 200 and `doctor` ok."""
     fairlead.check_places()
     unmount(fairlead)
     outcome = CliRunner().invoke(main, ["doctor", "--data", str(fairlead.folder.path)])

@@ -223,7 +223,7 @@ def test_a_worker_counts_while_it_is_there(data: Path) -> None:
 
 
 def test_a_new_folder_says_the_policy_of_its_settings(data: Path) -> None:
-    """Finding: a fresh folder with `policy="fair"` says classic until the first write."""
+    """Regression: a fresh folder with `policy="fair"` says classic until the first write."""
     with Fairlead(data, settings={"policy": "fair"}) as fairlead:
         assert fairlead.queue.policy() == "fair"
         assert fairlead.queue.fairness().policy == "fair"
@@ -231,7 +231,7 @@ def test_a_new_folder_says_the_policy_of_its_settings(data: Path) -> None:
 
 @pytest.mark.parametrize("view", ["show", "rule", "next_place", "view"])
 def test_views_take_names_and_say_which_customer_is_unknown(data: Path, view: str) -> None:
-    """Finding: `policy_of("acme")`, `next_priority("acme")`, `view("acme")`: AttributeError."""
+    """Regression: `policy_of("acme")`, `next_priority("acme")`, `view("acme")`: AttributeError."""
     with Fairlead(data) as fairlead:
         fairlead.customers.add("acme")
         assert getattr(fairlead.customers, view)("acme")
@@ -240,6 +240,6 @@ def test_views_take_names_and_say_which_customer_is_unknown(data: Path, view: st
 
 
 def test_every_public_name_can_be_imported() -> None:
-    """Finding: `from fairlead import Document` passes type checkers and fails."""
+    """Regression: `from fairlead import Document` passes type checkers and fails."""
     assert all(getattr(package, name) is not None for name in package.__all__)
     assert package.Document.__name__ == "Document"

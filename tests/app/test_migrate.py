@@ -24,6 +24,8 @@ from fairlead.model.webhooks import WebhookRecord, WebhookResponse
 from fairlead.storage import Store
 from fairlead.storage.sqlite import SqliteStore
 
+pytestmark = pytest.mark.services
+
 EVERY_BYTE = bytes(range(256)) * 40
 DONE = Done("text/plain", {"pages": 1, "title": "Größe"}, None, "0" * 64, 1.5)
 

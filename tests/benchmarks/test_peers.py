@@ -88,7 +88,7 @@ def test_cpu_time_read_from_proc_is_what_the_process_used(
 
 @pytest.mark.full
 def test_a_claim_behind_documents_held_by_a_quota_takes_another_one() -> None:
-    """Issue 18: the claim behind 900,000 that a quota holds was not measured."""
+    """Regression: the claim behind 900,000 that a quota holds was not measured."""
     documents = 10_000
     held = titles(documents).index("behind 9,000 of 1,000 customers, held by a quota")
     with fast_folder() as folder:
@@ -100,7 +100,7 @@ def test_a_claim_behind_documents_held_by_a_quota_takes_another_one() -> None:
 
 
 def test_a_page_is_written_from_rows_in_json(tmp_path: Path) -> None:
-    """Issue 18: the results as a page with date and machine, renewed by one command."""
+    """The results as a page with date and machine, renewed by one command."""
     page, rows = tmp_path / "page.md", tmp_path / "rows.json"
     page.write_text("before\n" + MARKS[0] + "old\n" + MARKS[1] + "\nafter\n", "utf-8")
     rows.write_text(json.dumps([Row("pgqueuer", 50, 1000.0, 100.0)._asdict()]), "utf-8")

@@ -13,7 +13,7 @@ PAGE = FOLDER.parent / "discussion" / "fair.md"
 
 
 def test_a_small_run_draws_every_picture(tmp_path: Path) -> None:
-    """Issue 18: pictures made by a command."""
+    """Pictures made by a command."""
     result = CliRunner().invoke(main, ["--folder", str(tmp_path), "--scale", "0.2"])
     assert result.exit_code == 0, result.output
     for name in PICTURES:
@@ -22,7 +22,7 @@ def test_a_small_run_draws_every_picture(tmp_path: Path) -> None:
 
 
 def test_the_page_shows_every_picture_and_all_are_there() -> None:
-    """Issue 18: a page on fair/2 with these pictures."""
+    """A page on fair/2 with these pictures."""
     shown = re.findall(r"!\[[^\]]+\]\(\.\./fair/([a-z-]+)\.svg\)", PAGE.read_text("utf-8"))
     assert sorted(shown) == sorted(PICTURES) == sorted(path.stem for path in FOLDER.iterdir())
 

@@ -26,6 +26,8 @@ from fairlead.blobs.object_storage import ObjectStorageBlobs, object_store
 from fairlead.errors import DamagedData, DataError, DiskFull, FilesUnreachable, InvalidSetting
 from fairlead.model.names import new_id
 
+pytestmark = pytest.mark.services
+
 CONTENT = b"a letter\n" * 700_000  # more than one portion
 
 

@@ -22,6 +22,8 @@ from cutting_proxy import cut
 from fairlead import Client, Fairlead
 from fairlead.cli import main
 
+pytestmark = pytest.mark.services
+
 Run = Callable[..., Result]
 
 

@@ -448,7 +448,7 @@ def on_terminal(monkeypatch: pytest.MonkeyPatch, columns: int = 80) -> None:
 def test_no_word_is_broken_in_80_columns(
     run: Run, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Finding: words broken in 80 columns."""
+    """Regression: words broken in 80 columns."""
     with Fairlead(data) as fairlead:
         document = fairlead.submit("Mueller Maschinenbau GmbH", b"x", name=60 * "n" + ".txt")
         fairlead.cancel(document.id)
@@ -466,7 +466,7 @@ def test_no_word_is_broken_in_80_columns(
 
 
 def test_the_beginning_of_an_id_is_enough(run: Run, data: Path) -> None:
-    """Finding: ids must be whole."""
+    """Ids must be whole."""
     with Fairlead(data) as fairlead:
         first, second = (fairlead.submit("acme", b"x").id for _ in range(2))
     longest = next(n for n in range(26) if first[n] != second[n])
@@ -490,7 +490,7 @@ def test_metadata_and_reference_are_set_and_removed(run: Run, letter: Path) -> N
 
 
 def test_a_document_from_stdin(run: Run, data: Path) -> None:
-    """Finding: no stdin."""
+    """Regression: no stdin."""
     words = ["docs", "submit", "-", "--customer", "acme", "--json"]
     result = CliRunner().invoke(main, words, input=b"From a pipe")
     (document,) = as_json(result)["documents"]
@@ -501,7 +501,7 @@ def test_a_document_from_stdin(run: Run, data: Path) -> None:
 def test_many_documents_are_summed_up(
     run: Run, letter: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Finding: 2,000 lines instead of a summary. Into a pipe all ids are printed."""
+    """Regression: 2,000 lines instead of a summary. Into a pipe all ids are printed."""
     words = ["docs", "submit", "--customer", "acme", *(21 * [letter])]
     piped = run(*words)
     assert len(piped.stdout.splitlines()) == 21
@@ -512,7 +512,7 @@ def test_many_documents_are_summed_up(
 
 
 def test_deleting_and_downloading(run: Run, data: Path, tmp_path: Path) -> None:
-    """Finding: no delete, no download."""
+    """Regression: no delete, no download."""
     with Fairlead(data) as fairlead:
         document = fairlead.submit("acme", b"bytes \xff", name="letter")
     assert run("docs", "download", document.id).stdout == "letter\n"
@@ -526,7 +526,7 @@ def test_deleting_and_downloading(run: Run, data: Path, tmp_path: Path) -> None:
 
 @pytest.mark.services
 def test_no_python_in_what_is_shown(run: Run, letter: Path) -> None:
-    """Findings: Python reprs in `docs show`, U+2212 in pipes."""
+    """Regression: Python reprs in `docs show`, U+2212 in pipes."""
     (document,) = submitted(run, letter, letter)[1:]
     run("worker", "--until-idle", "--quiet")
     shown = run("docs", "show", document["id"]).stdout
@@ -541,7 +541,7 @@ def test_no_python_in_what_is_shown(run: Run, letter: Path) -> None:
 def test_only_a_named_data_folder_is_made(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
 ) -> None:
-    """Finding: `keys add` in another folder makes a new data folder."""
+    """Regression: `keys add` in another folder makes a new data folder."""
     monkeypatch.delenv("FAIRLEAD_DATA")
     refused(run(*words), 1, f"no Fairlead data in {tmp_path / 'fairlead-data'};", "--data")
     assert not (tmp_path / "fairlead-data").exists()

@@ -13,6 +13,8 @@ from click.testing import CliRunner, Result
 from fairlead import Fairlead
 from fairlead.cli import main
 
+pytestmark = pytest.mark.services
+
 
 def run(*words: str | Path) -> Result:
     return CliRunner().invoke(main, [str(word) for word in words])

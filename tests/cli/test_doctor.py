@@ -1,4 +1,4 @@
-"""Finding 7: `doctor` reported ok for changed and missing contents and a readable key."""
+"""Regression: `doctor` reported ok for changed and missing contents and a readable key."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ def problems(data: Path, *options: str) -> tuple[int, list[str]]:
 
 
 def test_deep_finds_flipped_changed_and_missing_contents(tmp_path: Path) -> None:
-    """Finding 7."""
     with Fairlead(tmp_path) as fairlead:
         contents = (b"short", LONG, LONG)
         short, changed, missing = (fairlead.submit("acme", content).id for content in contents)
@@ -56,7 +55,7 @@ def flip(path: Path, at: int) -> None:
 def test_flipped_bits_of_the_database_are_a_problem(
     tmp_path: Path, what: bytes, which: str
 ) -> None:
-    """Finding 7: 0 of 98 were seen. Names are in a table and in an index, others in a table."""
+    """Regression: 0 of 98 were seen. Names are in a table and in an index, others in a table."""
     with Fairlead(tmp_path) as fairlead:
         for number in range(20):
             fairlead.submit("globex", b"%d" % number, name="letter.txt")
@@ -70,7 +69,7 @@ def test_flipped_bits_of_the_database_are_a_problem(
 
 @pytest.mark.parametrize("damage", ["none", "flipped", "deleted", "cut"])
 def test_a_damaged_wal_is_a_problem(tmp_path: Path, damage: str) -> None:
-    """Finding 7: SQLite leaves out what follows a damaged frame, and says nothing."""
+    """SQLite leaves out what follows a damaged frame, and says nothing."""
     data, copy = tmp_path / "data", tmp_path / "copy"
     with Fairlead(data) as fairlead:
         for _ in range(20):
@@ -99,7 +98,6 @@ def test_a_new_database_in_a_used_folder_misses_nothing(tmp_path: Path) -> None:
 
 
 def test_an_operator_key_that_others_may_read_is_a_problem(tmp_path: Path) -> None:
-    """Finding 7."""
     with Fairlead(tmp_path) as fairlead:
         fairlead.keys.operator_key()
     assert problems(tmp_path) == (0, [])
@@ -110,7 +108,7 @@ def test_an_operator_key_that_others_may_read_is_a_problem(tmp_path: Path) -> No
 
 
 def test_the_sweep_stops_at_many_orphans(tmp_path: Path) -> None:
-    """Finding 7: after a damaged WAL the sweep deleted all documents whose rows were lost."""
+    """Regression: after a damaged WAL the sweep deleted all documents whose rows were lost."""
     with Fairlead(tmp_path) as fairlead:
         keys = [f"0000000{number:019}" for number in range(51)]
         fairlead.files.put_all([(key, b"x") for key in keys])

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 from locked_database import BUSY_LONG, locked
 
@@ -19,6 +20,8 @@ from fairlead.cli import main
 from fairlead.demo.samples import samples
 from fairlead.model.documents import EventKind
 from fairlead.model.states import State
+
+pytestmark = pytest.mark.services
 
 PROGRAM = ("-m", "fairlead")
 

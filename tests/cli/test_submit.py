@@ -191,9 +191,14 @@ def ids_in(output: str, form: tuple[str, ...]) -> list[str]:
 
 
 @pytest.mark.services
-@pytest.mark.parametrize("form", [(), ("--json",)], ids=["words", "json"])
 @pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGINT, 1), (signal.SIGTERM, 143)], ids=["SIGINT", "SIGTERM"]
+    ("number", "code", "form"),
+    [
+        pytest.param(signal.SIGINT, 1, (), id="SIGINT-words"),
+        pytest.param(signal.SIGINT, 1, ("--json",), id="SIGINT-json", marks=pytest.mark.full),
+        pytest.param(signal.SIGTERM, 143, (), id="SIGTERM-words", marks=pytest.mark.full),
+        pytest.param(signal.SIGTERM, 143, ("--json",), id="SIGTERM-json", marks=pytest.mark.full),
+    ],
 )
 def test_what_was_accepted_before_a_signal_is_told(
     inbox: Path, data: Path, number: int, code: int, form: tuple[str, ...]

@@ -15,6 +15,8 @@ from fairlead import Fairlead
 from fairlead.cli import main
 from fairlead.cli.options import warn_of_unread_settings
 
+pytestmark = pytest.mark.services
+
 SETTINGS = """
 [pipelines.invoices]
 steps = ["mysteps:fields"]

@@ -11,6 +11,10 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
 
+import pytest
+
+pytestmark = pytest.mark.full
+
 LIMITS = {"max_document_bytes": 1, "max_upload_bytes": 1, "max_upload_files": 1}
 
 FORKS = """

@@ -18,6 +18,8 @@ from playwright.sync_api import Browser, Dialog, Page, expect
 from fairlead import Fairlead
 from fairlead.i18n import LANGUAGES
 
+pytestmark = pytest.mark.services
+
 WAIT = 1000 * 20
 SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 PATHS = ("/", "/customers", "/documents", "/customer?name=Initech", "/customer/set?name=Initech")
@@ -305,7 +307,7 @@ def test_clocks_run(page: Page, server: Served) -> None:
 def test_a_phone_shows_states_and_a_reader_sees_times_of_the_own_zone(
     chromium: Browser, server: Served
 ) -> None:
-    """Findings: on a phone the state is off-screen; UTC only."""
+    """Regression: on a phone the state is off-screen; UTC only."""
     context = chromium.new_context(
         viewport={"width": 390, "height": 844}, timezone_id="Asia/Kolkata", locale="en-GB"
     )

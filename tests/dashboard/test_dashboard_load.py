@@ -8,6 +8,8 @@ import pytest
 from bench.dashboard import measure
 from playwright.sync_api import Browser
 
+pytestmark = [pytest.mark.services, pytest.mark.full]
+
 
 def test_a_page_with_many_customers_keeps_up(chromium: Browser, tmp_path: Path) -> None:
     figures = measure(300, 20, 2, tmp_path, settle=0, opened=chromium)

@@ -19,6 +19,8 @@ from fairlead import Fairlead
 from fairlead.i18n import LANGUAGES
 from fairlead.i18n.catalogue import catalogue
 
+pytestmark = pytest.mark.services
+
 OWN_WORDS = "UTC HTTP SHA-256 Fairlead Webhook webhook JSON"
 DATA = (
     *STEADY,
@@ -252,15 +254,15 @@ def test_other_sites_decide_nothing(full: Served, headers: dict[str, str]) -> No
 
 
 @pytest.fixture
-def house(data: Path) -> Iterator[Served]:
+def idle_server(data: Path) -> Iterator[Served]:
     with served(data, "--workers", "0") as server:
         yield server
 
 
-def test_documents_of_a_paused_customer_say_so(house: Served) -> None:
-    """Issue 19: the list showed their wait without the word."""
-    upload(house.customer("stopped"), b"hello")
-    browser = operator(house)
+def test_documents_of_a_paused_customer_say_so(idle_server: Served) -> None:
+    """Regression: the list showed their wait without the word."""
+    upload(idle_server.customer("stopped"), b"hello")
+    browser = operator(idle_server)
     browser.post("/customer/pause", data={"name": "stopped"})
     for page in ("/documents?customer=stopped", "/customer?name=stopped"):
         assert 'data-f="paused" data-as="flag">paused<' in browser.get(page).text
@@ -269,13 +271,13 @@ def test_documents_of_a_paused_customer_say_so(house: Served) -> None:
         assert 'data-f="paused" data-as="flag">paused<' not in browser.get(page).text
 
 
-def test_a_customer_is_paused_resumed_reset_and_set(house: Served) -> None:
-    acme, browser = house.customer("acme"), operator(house)
+def test_a_customer_is_paused_resumed_reset_and_set(idle_server: Served) -> None:
+    acme, browser = idle_server.customer("acme"), operator(idle_server)
     for number in range(4):
         upload(acme, str(number).encode())
 
     def known() -> dict[str, object]:
-        customer: dict[str, object] = house.operator.get("/v1/customers/acme").json()
+        customer: dict[str, object] = idle_server.operator.get("/v1/customers/acme").json()
         return customer
 
     for decision in ("pause", "resume", "reset"):
@@ -301,7 +303,7 @@ def test_a_customer_is_paused_resumed_reset_and_set(house: Served) -> None:
         assert answer.status_code == 400
         assert "Nothing was changed" in answer.text
     assert known()["weight"] == 2.5
-    actors = {entry["actor"] for entry in house.operator.get("/v1/audit").json()["entries"]}
+    actors = {entry["actor"] for entry in idle_server.operator.get("/v1/audit").json()["entries"]}
     assert len(actors - {"first-start", None}) == 1  # the operator's key
 
 
@@ -311,15 +313,15 @@ def fields_of(page: httpx.Response, status: int = 200) -> dict[str, str]:
     return {field.get("name", ""): field.get("value", "") for field in inputs}
 
 
-def test_an_old_form_changes_only_what_its_user_changed(house: Served) -> None:
-    house.customer("acme")
-    browser = operator(house)
+def test_an_old_form_changes_only_what_its_user_changed(idle_server: Served) -> None:
+    idle_server.customer("acme")
+    browser = operator(idle_server)
 
     def saved(form: dict[str, str], **changes: str) -> httpx.Response:
         return browser.post("/customer/set", data=form | changes)
 
     def known() -> tuple[object, ...]:
-        customer = house.operator.get("/v1/customers/acme").json()
+        customer = idle_server.operator.get("/v1/customers/acme").json()
         return customer["weight"], customer["processing_cap"], customer["pending_cap"]
 
     first, second = (fields_of(browser.get("/customer/set?name=acme")) for _ in range(2))
@@ -334,10 +336,10 @@ def test_an_old_form_changes_only_what_its_user_changed(house: Served) -> None:
     assert known() == (1.0, None, 8)
 
 
-def test_all_that_match_are_cancelled_and_retried_together(house: Served) -> None:
-    acme, browser = house.customer("acme"), operator(house)
+def test_all_that_match_are_cancelled_and_retried_together(idle_server: Served) -> None:
+    acme, browser = idle_server.customer("acme"), operator(idle_server)
     upload(acme, *(str(number).encode() for number in range(5)))
-    upload(house.customer("globex"), b"stays")
+    upload(idle_server.customer("globex"), b"stays")
     confirmation = browser.get("/documents/cancel?all=true&customer=acme")
     assert "Cancel 5 documents?" in text(confirmation)
     fields = [
@@ -348,7 +350,8 @@ def test_all_that_match_are_cancelled_and_retried_together(house: Served) -> Non
     answer = browser.post("/documents/cancel", data=dict(fields))
     assert "5 documents were cancelled." in text(browser.get(answer.headers["location"]))
     states = [
-        document["state"] for document in house.operator.get("/v1/documents").json()["documents"]
+        document["state"]
+        for document in idle_server.operator.get("/v1/documents").json()["documents"]
     ]
     assert sorted(states) == ["cancelled"] * 5 + ["waiting"] * 2
     answer = browser.post("/documents/retry", data={"all": "true", "customer": "acme"})
@@ -356,8 +359,8 @@ def test_all_that_match_are_cancelled_and_retried_together(house: Served) -> Non
     assert "can be retried now" in text(browser.get("/documents/retry?all=true"))
 
 
-def test_chosen_ones_are_cancelled_and_others_are_left(house: Served) -> None:
-    acme, browser = house.customer("acme"), operator(house)
+def test_chosen_ones_are_cancelled_and_others_are_left(idle_server: Served) -> None:
+    acme, browser = idle_server.customer("acme"), operator(idle_server)
     ids = [upload(acme, str(number).encode()).json()["id"] for number in range(3)]
     acme.post(f"/v1/documents/{ids[0]}/cancel")
     confirmation = browser.get("/documents/cancel", params={"id": ids[:2]})
@@ -367,14 +370,15 @@ def test_chosen_ones_are_cancelled_and_others_are_left(house: Served) -> None:
     assert "1 document was cancelled." in shown
     assert "1 was left as it is" in shown
     states = [
-        document["state"] for document in house.operator.get("/v1/documents").json()["documents"]
+        document["state"]
+        for document in idle_server.operator.get("/v1/documents").json()["documents"]
     ]
     assert states == ["waiting", "cancelled", "cancelled"]
 
 
-def test_deciding_about_one_document_leads_back_to_it(house: Served) -> None:
-    id_ = upload(house.customer("acme"), b"x").json()["id"]
-    browser = operator(house)
+def test_deciding_about_one_document_leads_back_to_it(idle_server: Served) -> None:
+    id_ = upload(idle_server.customer("acme"), b"x").json()["id"]
+    browser = operator(idle_server)
     page = tree(browser.get(f"/document/{id_}"))
     (link,) = page.xpath("//a[contains(@href, '/documents/cancel')]/@href")
     confirmation = tree(browser.get(link))
@@ -538,9 +542,9 @@ def server_get(server: Served, path: str) -> httpx.Response:
 # --- findings of first-time users ---
 
 
-def test_a_bulk_retry_keeps_the_filter(house: Served) -> None:
-    """Findings: bulk retry loses the filter; "Cancel 0 documents?"."""
-    acme, browser = house.customer("acme"), operator(house)
+def test_a_bulk_retry_keeps_the_filter(idle_server: Served) -> None:
+    """Regression: bulk retry loses the filter; "Cancel 0 documents?"."""
+    acme, browser = idle_server.customer("acme"), operator(idle_server)
     id_ = upload(acme, b"x").json()["id"]
     nothing = tree(browser.get("/documents/retry", params={"id": id_}))
     assert nothing.findtext(".//h1") == "Nothing to retry"
@@ -552,12 +556,12 @@ def test_a_bulk_retry_keeps_the_filter(house: Served) -> None:
 
 
 def test_an_empty_dashboard_shows_its_own_address(empty: Served) -> None:
-    """Finding: onboarding hard-codes port 8321."""
+    """Regression: onboarding hard-codes port 8321."""
     assert f"{empty.url}/v1/documents" in text(operator(empty).get("/"))
 
 
 def test_an_unknown_address_is_a_page_for_browsers(empty: Served) -> None:
-    """Finding: raw JSON for unknown addresses."""
+    """Regression: raw JSON for unknown addresses."""
     answer = client(empty).get("/nothing/here")
     assert "Not found" in tree(answer, 404).findtext(".//h1")
     assert "default-src 'none'" in answer.headers["content-security-policy"]
@@ -565,7 +569,7 @@ def test_an_unknown_address_is_a_page_for_browsers(empty: Served) -> None:
 
 
 def test_workers_and_a_new_documents_priority_are_named_plainly(full: Served) -> None:
-    """Findings: "1 workers", "2 / 1 workers"; "next priority" misread."""
+    """Regression: "1 workers", "2 / 1 workers"; "next priority" misread."""
     page = tree(operator(full).get("/"))
     figures = {div.findtext("dt"): div.find("dd").text_content() for div in page.xpath("//dl/div")}
     assert figures["Workers"].isdigit()

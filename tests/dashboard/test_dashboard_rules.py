@@ -318,7 +318,7 @@ def test_steps_of_others_and_later_ones_are_no_failures(
 
 
 def test_a_paused_customer_is_not_among_those_who_wait() -> None:
-    """Finding: a paused customer shown as the oldest wait."""
+    """Regression: a paused customer shown as the oldest wait."""
     rows = [
         row("open", pending=1, waiting=1, oldest_at=9.0),
         row("paused", pending=1, waiting=1, oldest_at=5.0, paused=True),
@@ -329,7 +329,7 @@ def test_a_paused_customer_is_not_among_those_who_wait() -> None:
 
 
 def test_stairs_and_count_agree(fairlead: Fairlead) -> None:
-    """Finding: staircase and count differ by the parts of documents, which are counted."""
+    """Regression: staircase and count differ by the parts of documents, which are counted."""
     fairlead.submit("acme", b"x")
     part = NewDocument(new_id(NOW), "part.txt", 1, "0" * 64)
     fairlead.store.finish(claim(fairlead), DONE._replace(parts=(part,)))
@@ -339,7 +339,7 @@ def test_stairs_and_count_agree(fairlead: Fairlead) -> None:
 
 
 def test_a_scan_that_was_not_read_is_marked(fairlead: Fairlead) -> None:
-    """Finding: a scan without OCR is a green done."""
+    """Regression: a scan without OCR is a green done."""
     scan = fairlead.submit("acme", b"scan").id
     unread = DONE._replace(facts={"words": 0, "warnings": ["scans need the extra ocr"]})
     fairlead.store.finish(claim(fairlead), unread)

@@ -6,6 +6,7 @@ from email.message import EmailMessage
 from io import StringIO
 from pathlib import Path
 
+import pytest
 from msgspec.structs import replace
 from rich.console import Console
 
@@ -21,6 +22,8 @@ from fairlead.demo.scenario import (
     first_come_first_served,
 )
 from fairlead.demo.screen import draw_picture, live_table, wait_table
+
+pytestmark = pytest.mark.services
 
 
 def planned(customer: str, documents: int, after: int) -> PlannedSubmission:
@@ -76,7 +79,7 @@ def test_the_live_table_shows_pending_priority_and_waits() -> None:
 
 
 def test_the_comparison_has_the_costs_of_the_run_too(tmp_path: Path) -> None:
-    """Issue 19: with many workers, simulated documents started at once and real ones did not."""
+    """Regression: with many workers, simulated documents started at once and real ones did not."""
     with Fairlead(tmp_path) as fairlead:
         accepted = fairlead.submit_many("acme", [b"one", b"two", b"three"])
     began = accepted[0].submitted_at

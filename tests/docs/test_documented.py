@@ -60,7 +60,7 @@ with Fairlead("./data") as fl:
 @cache
 def pages() -> tuple[Path, ...]:
     """Every Markdown file of the repository, without what tools have put there."""
-    places = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    places = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "tests" / "README.md"]
     return tuple(sorted(places))
 
 
@@ -148,6 +148,13 @@ def test_every_setting_is_documented_with_its_default(tmp_path: Path) -> None:
         assert default == f"`{value_text(setting['value'])}`"
         assert meaning
         assert variable == f"`FAIRLEAD_{setting['name'].upper()}`"
+
+
+def test_the_page_of_the_tests_names_every_helper() -> None:
+    page = (ROOT / "tests" / "README.md").read_text("utf-8")
+    named = set(re.findall(r"`(\w+)", page))
+    helpers = {path.stem for path in (ROOT / "tests" / "helpers").glob("*.py")}
+    assert helpers - named == set()
 
 
 def test_every_event_is_documented() -> None:

@@ -47,6 +47,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.full
 @pytest.mark.services
 def test_a_step_of_an_installed_package_is_known_by_its_name(
     installed: Path, tmp_path: Path
@@ -62,6 +63,7 @@ def test_a_step_of_an_installed_package_is_known_by_its_name(
     assert data == {"number": "R-7", "currency": "EUR", "total": "12.00"}
 
 
+@pytest.mark.full
 @pytest.mark.services
 def test_a_reader_of_an_installed_package_reads_in_the_sandbox(
     installed: Path, tmp_path: Path

@@ -17,7 +17,7 @@ from fairlead.model.states import State
 FOLDER = Path(__file__).resolve().parents[2] / "examples" / "pulled-steps"
 PROGRAMS = {"curl": ["sh", "count-words.sh"], "node": ["node", "count-words.mjs"]}
 
-pytestmark = pytest.mark.services
+pytestmark = [pytest.mark.full, pytest.mark.services]
 
 
 class Site:

@@ -107,6 +107,7 @@ def data_folder(folder: Path, settings: str) -> Path:
     return folder
 
 
+@pytest.mark.full
 def test_some_kills_lose_and_double_nothing(folders: list[Path]) -> None:
     check_kills(folders, SOME)
 
@@ -123,7 +124,7 @@ def check_kills(folders: list[Path], kills: Kills) -> None:
             wait_for_everything(fairlead)
             for engine in engines:
                 engine.stop()
-        documents = {each.id: each for each in everything(fairlead)}
+        documents = {document.id: document for document in everything(fairlead)}
         events = every_event(fairlead)
         print(summary(folders[0].parent, documents, events))
         check_ends(documents, events)
@@ -144,14 +145,14 @@ def run(fairlead: Fairlead, engines: list[StepEngine], kills: Kills) -> dict[int
     calls = Calls(fairlead.folder.path.parent)
     faults = [True] * kills.engines + [False] * kills.steps
     dice.shuffle(faults)
-    bounds = [kills.documents * each // len(faults) for each in range(len(faults) + 1)]
+    bounds = [kills.documents * number // len(faults) for number in range(len(faults) + 1)]
     submitted: dict[int, Document] = {}
     for is_engine, numbers in zip(faults, map(range, bounds, bounds[1:]), strict=True):
-        begun = dice.randint(numbers.start + 1, numbers.stop)
+        calls_before_fault = dice.randint(numbers.start + 1, numbers.stop)
         submitted |= {number: submit(fairlead, number, dice) for number in numbers}
-        process = calls.wait(begun, engines)
+        process = calls.wait(calls_before_fault, engines)
         Event().wait(dice.uniform(0.0, 0.06))  # into a call, its end, or the next
-        (engine,) = (each for each in engines if process in each.step_processes())
+        (engine,) = (engine for engine in engines if process in engine.step_processes())
         if is_engine:
             engine.kill()
             engine.start()
@@ -197,7 +198,7 @@ def submit(fairlead: Fairlead, number: int, dice: random.Random) -> Document:
 
 def wait_for_everything(fairlead: Fairlead) -> None:
     """Also for the parts that documents bring at their end."""
-    while pending := [each for each in everything(fairlead) if each.state.is_pending]:
+    while pending := [document for document in everything(fairlead) if document.state.is_pending]:
         fairlead.wait(pending, timeout=SLOWEST)
 
 
@@ -213,7 +214,11 @@ def text_of(number: int) -> str:
 
 
 def check_ends(documents: Mapping[str, Document], events: list[Happened]) -> None:
-    failed = [(each.name, each.error) for each in documents.values() if each.state != State.DONE]
+    failed = [
+        (document.name, document.error)
+        for document in documents.values()
+        if document.state != State.DONE
+    ]
     assert failed == []
     ends = Counter(event.document for event in events if event.kind in ENDS)
     assert ends == dict.fromkeys(documents, 1)
@@ -233,7 +238,7 @@ def check_result(fairlead: Fairlead, number: int, document: Document) -> None:
     if number % 10 == 0:
         expected["long.txt"] = digest(f"part {number} " * LONG)
     parts = fairlead.documents(parent=document.id)
-    assert sorted((each.name, each.sha256) for each in parts) == sorted(expected.items())
+    assert sorted((part.name, part.sha256) for part in parts) == sorted(expected.items())
     for part in parts:
         assert fairlead.text(part.id).startswith(f"part {number}")
 
@@ -261,8 +266,8 @@ def check_nothing_is_left(fairlead: Fairlead, documents: Mapping[str, Document])
         sweep_orphans(fairlead.store, fairlead.files, fairlead.texts, before=time.time() + 60)
     )
     print(f"{swept} orphans of killed engines removed")
-    kept = {key for keys in fairlead.texts.older_than(time.time() + 60) for key in keys}
-    assert kept == fairlead.store.known_texts(documents)
+    stored_keys = {key for keys in fairlead.texts.older_than(time.time() + 60) for key in keys}
+    assert stored_keys == fairlead.store.known_texts(documents)
 
 
 def check_jobs_left_nothing(folder: Path) -> None:

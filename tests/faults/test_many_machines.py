@@ -99,26 +99,26 @@ def _run(machines: Fleet, broker: servers.Server, database: postgreskit.Server) 
                 for number, key in enumerate(keys * (DOCUMENTS // CUSTOMERS // TOGETHER))
             ]
             try:
-                for each in sent:
-                    each.result()
+                for batch in sent:
+                    batch.result()
                     if faults.left:
                         faults.next()
             finally:
                 stop.set()
         while faults.left:
             faults.next()
-        ids = [id_ for each in sent for id_ in each.result()]
+        ids = [id_ for batch in sent for id_ in batch.result()]
         _wait(fairlead, ids)
         documents = {id_: fairlead.document(id_) for id_ in ids}
         assert len(documents) == DOCUMENTS
-        assert {each.state for each in documents.values()} == {State.DONE}
+        assert {document.state for document in documents.values()} == {State.DONE}
         events = every_event(fairlead)
         ends = Counter(event.document for event in events if event.kind in ENDS)
         assert ends == dict.fromkeys(ids, 1)
         assert inversions(fairlead, events, documents) == 0
         texts = {fairlead.text(id_) for id_ in ids}
         assert len(texts) == DOCUMENTS
-        counts = Counter((each.customer, each.count) for each in documents.values())
+        counts = Counter((document.customer, document.count) for document in documents.values())
         assert set(counts.values()) == {1}
         assert fairlead.store.problems() == []
     assert faults.happened.total() == 28
@@ -143,7 +143,7 @@ def _send(apis: list[Served], key: str, number: int, stop: Event) -> list[str]:
         except httpx.TransportError:
             continue
         if answer.status_code == 202:
-            return [each["id"] for each in answer.json()["documents"]]
+            return [document["id"] for document in answer.json()["documents"]]
         assert answer.status_code >= 500, answer.text
         stop.wait(0.1)
     raise AssertionError("stopped before it was accepted")

@@ -19,6 +19,8 @@ from fairlead import Fairlead
 from fairlead.model.documents import Event, EventKind
 from fairlead.model.states import State
 
+pytestmark = pytest.mark.full
+
 RATE = 15
 WORKERS, SERVERS = 3, 2
 HEAVY, LIGHT = ("acme", "globex"), ("initech", "umbrella", "hooli")
@@ -46,12 +48,12 @@ def folders(tmp_path: Path) -> Iterator[list[Path]]:
     postgreskit.server()
     with postgreskit.lent(tmp_path):
         store, files = postgreskit.url_for(tmp_path), tmp_path / "shared"
-        made = [tmp_path / f"machine-{number}" for number in range(WORKERS + SERVERS)]
-        for folder in made:
+        folders = [tmp_path / f"machine-{number}" for number in range(WORKERS + SERVERS)]
+        for folder in folders:
             folder.mkdir()
             settings = f'store = "{store}"\nfiles = "{files}"\n{SETTINGS}'
             (folder / "fairlead.toml").write_text(settings)
-        yield made
+        yield folders
 
 
 def test_a_quota_is_kept_and_shared_by_the_policy(folders: list[Path]) -> None:
@@ -70,23 +72,25 @@ def test_a_quota_is_kept_and_shared_by_the_policy(folders: list[Path]) -> None:
         ended = fairlead.wait(sent, timeout=SLOWEST)
         for engine in engines:
             engine.stop()
-        assert {each.state for each in ended} == {State.DONE}
+        assert {document.state for document in ended} == {State.DONE}
         events = every_event(fairlead)
         check_rate([event.at for event in events if event.kind is EventKind.CLAIMED])
         assert len(workers_of(events)) == WORKERS
-        assert inversions(fairlead, events, {each.id: each for each in ended}) == 0
+        assert inversions(fairlead, events, {document.id: document for document in ended}) == 0
 
 
 def send(
     apis: list[Served], key: str, numbers: Iterator[int], together: int = TOGETHER
 ) -> list[str]:
     number = next(numbers)
-    files = [("file", (f"{number}-{each}.txt", b"%d" % each)) for each in range(together)]
+    files = [
+        ("file", (f"{number}-{position}.txt", b"%d" % position)) for position in range(together)
+    ]
     headers = {"Authorization": f"Bearer {key}"}
     url = f"{apis[number % len(apis)].url}/v1/documents"
     answer = httpx.post(url, files=files, headers=headers, timeout=60, trust_env=False)
     assert answer.status_code == 202, answer.text
-    return [each["id"] for each in answer.json()["documents"]]
+    return [document["id"] for document in answer.json()["documents"]]
 
 
 def check_rate(starts: list[float]) -> None:

@@ -32,10 +32,10 @@ from fairlead import Fairlead
 with Fairlead(sys.argv[1]) as fairlead:
     for number in range(10**9):
         long = b"%d " % number * 20_000  # a file; the others are kept in the store
-        batch = [(b"%d" % number, f"{number}-{each}.txt") for each in range(1 + number % 7)]
+        batch = [(b"%d" % number, f"{number}-{position}.txt") for position in range(1 + number % 7)]
         batch += [(long, f"{number}-long.txt")] if number % 3 == 0 else []
         documents = fairlead.submit_many(sys.argv[2], batch)
-        print("\\n".join(each.id for each in documents), flush=True)
+        print("\\n".join(document.id for document in documents), flush=True)
 """
 
 
@@ -53,7 +53,7 @@ def children(pid: int) -> list[int]:
     """Those of the process, and theirs: readers are forked by a child of the worker."""
     tasks = list(Path(f"/proc/{pid}/task").iterdir())
     own = [int(child) for task in tasks for child in (task / "children").read_text().split()]
-    return own + [each for child in own for each in children(child)]
+    return own + [descendant for child in own for descendant in children(child)]
 
 
 def read_lines(process: subprocess.Popen[str], number: int) -> list[str]:
@@ -64,8 +64,8 @@ def read_lines(process: subprocess.Popen[str], number: int) -> list[str]:
 def kill(process: subprocess.Popen[str]) -> str:
     """Kill the process at once; return what it had still said."""
     process.kill()
-    said, _ = process.communicate()
-    return said or ""
+    output, _ = process.communicate()
+    return output or ""
 
 
 def hear_of_documents(server: subprocess.Popen[str], number: int) -> None:
@@ -83,14 +83,14 @@ def test_nothing_accepted_is_lost_when_everybody_dies(tmp_path: Path) -> None:
     acknowledged: list[str] = []
     for number in range(ROUNDS):
         submitters = [start_submitter(tmp_path, name) for name in ("acme", "globex", "initech")]
-        for each in submitters:
-            acknowledged += read_lines(each, chance.randint(1, 20))
+        for submitter in submitters:
+            acknowledged += read_lines(submitter, chance.randint(1, 20))
         server = start_server(tmp_path)
         hear_of_documents(server, chance.randint(1, 30))
         if number % 2:
             os.kill(chance.choice(children(server.pid)), signal.SIGKILL)
             hear_of_documents(server, 5)
-        acknowledged += [line for each in submitters for line in kill(each).split()]
+        acknowledged += [line for submitter in submitters for line in kill(submitter).split()]
         kill(server)
 
     with Fairlead(tmp_path) as fairlead:
@@ -102,12 +102,12 @@ def test_nothing_accepted_is_lost_when_everybody_dies(tmp_path: Path) -> None:
         assert set(acknowledged) <= ends.keys()
         assert set(ends.values()) == {1}
         documents = [fairlead.document(id_) for id_ in acknowledged]
-        assert [each for each in documents if each.state is not State.DONE] == []
+        assert [document for document in documents if document.state is not State.DONE] == []
         for id_ in acknowledged:
             assert fairlead.text(id_) == fairlead.original(id_).decode().strip()
-        kept = [fairlead.store.original(id_) is not None for id_ in acknowledged]
-        assert any(kept)
-        assert not all(kept)
+        are_in_store = [fairlead.store.original(id_) is not None for id_ in acknowledged]
+        assert any(are_in_store)
+        assert not all(are_in_store)
         assert fairlead.store.problems() == []
         counts_are_whole(fairlead)
 
@@ -115,5 +115,7 @@ def test_nothing_accepted_is_lost_when_everybody_dies(tmp_path: Path) -> None:
 def counts_are_whole(fairlead: Fairlead) -> None:
     """Each customer's accepted documents have the counts 0, −1, −2 … without gap or repeat."""
     for customer in fairlead.store.customers():
-        counts = [each.count for each in fairlead.documents(customer=customer.name, limit=10**7)]
+        counts = [
+            document.count for document in fairlead.documents(customer=customer.name, limit=10**7)
+        ]
         assert sorted(counts, reverse=True) == [-number for number in range(len(counts))]

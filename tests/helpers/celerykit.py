@@ -157,9 +157,9 @@ def run(
     finally:
         # A worker that is asked to end between a task's end and the note of it waits for half a
         # minute, and how workers end is not what is tested.
-        for each in [process.pid, *descendants(process.pid)] if process.poll() is None else []:
+        for pid in [process.pid, *descendants(process.pid)] if process.poll() is None else []:
             with suppress(ProcessLookupError):
-                os.kill(each, signal.SIGKILL)
+                os.kill(pid, signal.SIGKILL)
         process.wait()
 
 

@@ -6,7 +6,7 @@ from fairlead.demo.samples import samples
 
 
 def letters(number: int) -> list[tuple[bytes, str]]:
-    return [(f"letter {each}".encode(), f"{each}.txt") for each in range(number)]
+    return [(f"letter {position}".encode(), f"{position}.txt") for position in range(number)]
 
 
 def long_document() -> tuple[bytes, str]:

@@ -51,7 +51,7 @@ class Worker:
         assert self._process is not None
         path = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children")
         with suppress(FileNotFoundError):
-            return [int(each) for each in path.read_text().split()]
+            return [int(pid) for pid in path.read_text().split()]
         return []
 
     def kill_one(self, number: int) -> None:
@@ -64,9 +64,9 @@ class Worker:
         """End all of it as by a power cut."""
         if self._process is None:
             return
-        for each in [self._process.pid, *descendants(self._process.pid)]:
+        for pid in [self._process.pid, *descendants(self._process.pid)]:
             with suppress(ProcessLookupError):
-                os.kill(each, signal.SIGKILL)
+                os.kill(pid, signal.SIGKILL)
         self._process.wait()
         self._process = None
 
@@ -108,7 +108,7 @@ class Fleet:
         return api
 
     def add_worker(self, name: str, processes: int) -> Worker:
-        environment = {f"FAIRLEAD_{key.upper()}": each for key, each in self.settings.items()}
+        environment = {f"FAIRLEAD_{key.upper()}": value for key, value in self.settings.items()}
         worker = Worker(self.machine(name), environment, processes)
         worker.start()
         self.workers.append(worker)
@@ -125,11 +125,11 @@ class Fleet:
 
 @contextmanager
 def fleet(folder: Path, store: str, broker: str) -> Iterator[Fleet]:
-    made = Fleet(folder, store, broker)
+    machines = Fleet(folder, store, broker)
     try:
-        yield made
+        yield machines
     finally:
-        made.close()
+        machines.close()
 
 
 def wait(fairlead: Fairlead, *documents: Document) -> None:
@@ -139,15 +139,15 @@ def wait(fairlead: Fairlead, *documents: Document) -> None:
     def look(left: int) -> None:
         assert time.monotonic() < end, f"{left} documents have not ended within {SLOWEST:g} s"
 
-    fairlead.wait([each.id for each in documents], on_progress=look)
+    fairlead.wait([document.id for document in documents], on_progress=look)
 
 
 def every_event(fairlead: Fairlead) -> list[Event]:
     """All that happened, oldest first."""
-    found: list[Event] = []
-    while events := fairlead.store.events(found[-1].seq if found else 0, limit=10_000):
-        found += events
-    return found
+    events: list[Event] = []
+    while page := fairlead.store.events(events[-1].seq if events else 0, limit=10_000):
+        events += page
+    return events
 
 
 def inversions(fairlead: Fairlead, events: list[Event], documents: Mapping[str, Document]) -> int:

@@ -1,7 +1,7 @@
-"""The guarantees of DESIGN.md, section 3, as checks of finished runs.
+"""The bounds of docs/discussion/fair.md#the-bounds (G1 to G4) as checks of finished runs.
 
 A check returns the largest ratio of what was observed to its bound: above 1 the guarantee is
-broken. Checks use the log of the run. They believe the engine's places only where these make the
+broken. Checks use the log of the run. They believe the queue's places only where these make the
 check stricter or where the guarantee itself speaks of places.
 """
 
@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import combinations
 
-from queuedriver import Entry, Run
-from queuemodel import Place
+from queue_model import Place
+from trace_driver import Entry, Run
 
 ROUNDING = 1e-5
 BROKEN = math.inf
@@ -23,7 +23,7 @@ Check = Callable[["History"], float]
 
 @dataclass
 class State:
-    """The state that follows from the log alone, without an engine."""
+    """The state that follows from the log alone, without a queue."""
 
     accounts: dict[str, str] = field(default_factory=dict)
     waiting: dict[int, str] = field(default_factory=dict)
@@ -62,7 +62,9 @@ class State:
     def queue(self, *, by_account: bool) -> frozenset[str]:
         """The accounts, or the customers, with something that may run."""
         runnable = [customer for customer in self.accounts if self.may_run(customer)]
-        return frozenset(self.accounts[one] if by_account else one for one in runnable)
+        return frozenset(
+            self.accounts[customer] if by_account else customer for customer in runnable
+        )
 
     def pending(self) -> frozenset[str]:
         """The accounts with something pending."""
@@ -161,23 +163,25 @@ def is_newcomer(history: History, index: int) -> bool:
     account = history.account(entry)
     if account in history.pending[index - 1] or account not in history.queues[index]:
         return False
-    own = [one for one in history.log[:index] if history.account(one) == account]
-    work = sum(history.length(one.document) for one in own if one.kind == "start")
+    own = [earlier for earlier in history.log[:index] if history.account(earlier) == account]
+    work = sum(history.length(earlier.document) for earlier in own if earlier.kind == "start")
     if work == 0:
         return True
     fading = settings.interval * math.log1p(work / history.weight(account) / settings.unit)
-    return entry.at - max(one.at for one in own if one.document >= 0) > fading + ROUNDING
+    return (
+        entry.at - max(earlier.at for earlier in own if earlier.document >= 0) > fading + ROUNDING
+    )
 
 
 def newcomer_bound(history: History, index: int) -> float:
     entry = history.log[index]
     account = history.account(entry)
-    claims = next(one for one in history.log[index:] if one.kind == "claims")
+    claims = next(later for later in history.log[index:] if later.kind == "claims")
     ticket = claims.places[account][2] if account in claims.places else 0
     first = (0, entry.at, ticket)
-    before = [one for one, place in claims.places.items() if one != account and place < first]
+    before = [name for name, place in claims.places.items() if name != account and place < first]
     work = rest_of_what_runs(history, index)
-    work += sum(history.longest(one) for one in before) + history.lane_work(len(before))
+    work += sum(history.longest(name) for name in before) + history.lane_work(len(before))
     return work / history.run.workers
 
 
@@ -218,7 +222,7 @@ def lateness(history: History, index: int, account: str, rank: float) -> float:
     if start is None or history.log[start].at <= rank:
         return 0.0
     others = history.queues[last_before_claims(history, index, rank)] - {account}
-    work = sum(history.longest(one) for one in others) + history.lane_work(len(others))
+    work = sum(history.longest(name) for name in others) + history.lane_work(len(others))
     bound = history.longest() + work / history.run.workers
     return ratio(history.log[start].at - rank, bound)
 
@@ -236,8 +240,8 @@ def last_before_claims(history: History, index: int, at: float) -> int:
 def audit_ranks(history: History, account: str) -> dict[int, float]:
     """After each entry: the rank by the account's work; only if it never exceeds its allowance."""
     settings, weight = history.settings, history.weight(account)
-    starts = [one for one in history.run.starts if history.account(one) == account]
-    work = sum(history.length(one.document) for one in starts) / weight
+    starts = [start for start in history.run.starts if history.account(start) == account]
+    work = sum(history.length(start.document) for start in starts) / weight
     if work >= settings.allowance * settings.unit:
         return {}
     ranks, debt, brought = {}, 0.0, 0.0
@@ -259,21 +263,23 @@ def has_run(history: History, index: int) -> bool:
     entry = history.log[index]
     if entry.kind != "cancel":
         return entry.kind in ("end", "failed", "lost")
-    own = [one.kind for one in history.log[:index] if one.document == entry.document]
+    own = [earlier.kind for earlier in history.log[:index] if earlier.document == entry.document]
     return own[-1] == "start"
 
 
 def shares_are_equal(history: History) -> float:
     """G3: accounts waiting beyond their allowance are served equally by weight."""
-    accounts = [one for one in set(history.accounts.values()) if has_right_estimates(history, one)]
+    accounts = [
+        name for name in set(history.accounts.values()) if has_right_estimates(history, name)
+    ]
     return max((difference(history, *pair) for pair in combinations(accounts, 2)), default=0.0)
 
 
 def has_right_estimates(history: History, account: str) -> bool:
-    own = [one for one in history.log if history.account(one) == account]
-    events = [one.event for one in own if one.kind == "submit" and one.event is not None]
-    return all(one.seconds == one.estimate for one in events) and not any(
-        one.kind in ("lost", "cancel", "failed", "reset") for one in own
+    own = [entry for entry in history.log if history.account(entry) == account]
+    events = [entry.event for entry in own if entry.kind == "submit" and entry.event is not None]
+    return all(event.seconds == event.estimate for event in events) and not any(
+        entry.kind in ("lost", "cancel", "failed", "reset") for entry in own
     )
 
 
@@ -393,7 +399,9 @@ def starts_are_allowed(history: History) -> float:
 def first_come_first_served(history: History) -> float:
     """FIFO in a customer and pipeline, urgent aside; under classic also within a priority."""
     state = State()
-    urgent = {one.event.name for one in history.run.submissions if one.event.urgent}
+    urgent = {
+        submission.event.name for submission in history.run.submissions if submission.event.urgent
+    }
     for entry in history.log:
         if entry.kind == "start" and (history.is_fair or entry.name not in urgent):
             key = order_key(history, entry.document)

@@ -116,7 +116,7 @@ def read_file(path: str) -> object:
 
 
 def list_folder(path: str) -> object:
-    return sorted(each.name for each in Path(path).iterdir())
+    return sorted(entry.name for entry in Path(path).iterdir())
 
 
 def write_file(path: str) -> object:
@@ -395,7 +395,7 @@ def endless_output(_: str) -> object:
 
 
 BEHAVIOURS: dict[str, Callable[[str], object]] = {
-    each.__name__: each
-    for each in list(globals().values())
-    if callable(each) and getattr(each, "__module__", "") == __name__
+    behaviour.__name__: behaviour
+    for behaviour in list(globals().values())
+    if callable(behaviour) and getattr(behaviour, "__module__", "") == __name__
 }

@@ -16,9 +16,9 @@ MOST_FLIPS = 60
 
 def seeds() -> list[bytes]:
     """Our own documents of every kind, and those of the corpus that are not large."""
-    made = [each.content for each in samples(12, seed=7)]
-    found = sorted(CORPUS.iterdir()) if CORPUS.is_dir() else []
-    return made + [each.read_bytes() for each in found if 0 < each.stat().st_size <= LARGEST]
+    contents = [sample.content for sample in samples(12, seed=7)]
+    paths = sorted(CORPUS.iterdir()) if CORPUS.is_dir() else []
+    return contents + [path.read_bytes() for path in paths if 0 < path.stat().st_size <= LARGEST]
 
 
 def mutated(number: int, seed: int = 1) -> Iterator[bytes]:

@@ -10,13 +10,13 @@ import pytest
 from fairlead.read.ocr import tessdata
 
 
-def need(there: bool, what: str) -> None:
+def need(there: bool, requirement: str) -> None:
     """Go on where it is there; else skip, or fail where the variable CI is set."""
     if there:
         return
     if os.environ.get("CI"):
-        pytest.fail(f"needs {what}")
-    pytest.skip(f"needs {what}")
+        pytest.fail(f"needs {requirement}")
+    pytest.skip(f"needs {requirement}")
 
 
 def need_languages(*names: str) -> None:

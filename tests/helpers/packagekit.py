@@ -34,33 +34,33 @@ def requirements(*names: str) -> list[Requirement]:
     listed = [Requirement(line) for line in project()["dependencies"]]
     for name in sorted(included(*names)):
         listed += map(Requirement, project()["optional-dependencies"][name])
-    return [each for each in listed if each.name != "fairlead"]
+    return [requirement for requirement in listed if requirement.name != "fairlead"]
 
 
 def included(*names: str) -> set[str]:
     """These extras and those that they name; `all` itself is none."""
-    found = set(names)
+    names_included = set(names)
     for name in names:
         for line in project()["optional-dependencies"][name]:
             requirement = Requirement(line)
             if requirement.name == "fairlead":
-                found |= included(*requirement.extras)
-    return found - {"all"}
+                names_included |= included(*requirement.extras)
+    return names_included - {"all"}
 
 
 def pins(name: str) -> dict[str, tuple[str, str]]:
     """Version and hashes by the name of the package, as a file of pins has them."""
     text = (ROOT / name).read_text("utf-8")
     text = re.sub(r"^ *#.*\n", "", text, flags=re.MULTILINE).replace("\\\n", " ")
-    found: dict[str, tuple[str, str]] = {}
+    pinned: dict[str, tuple[str, str]] = {}
     for line in text.splitlines():
         head, *hashes = re.split(r"\s+--hash=", line)
         requirement = Requirement(head)
-        found[canonicalize_name(requirement.name)] = (
+        pinned[canonicalize_name(requirement.name)] = (
             str(requirement.specifier).removeprefix("=="),
-            " ".join(each.strip() for each in hashes),
+            " ".join(digest.strip() for digest in hashes),
         )
-    return found
+    return pinned
 
 
 def run_probe(python: Path | str, folder: Path, *arguments: str) -> dict[str, Any]:

@@ -21,7 +21,7 @@ def free_port() -> int:
 
 def free_ports(number: int) -> list[int]:
     """So many ports on which nobody listens."""
-    found: set[int] = set()
-    while len(found) < number:
-        found.add(free_port())
-    return list(found)
+    ports: set[int] = set()
+    while len(ports) < number:
+        ports.add(free_port())
+    return list(ports)

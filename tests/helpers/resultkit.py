@@ -25,7 +25,7 @@ def done_with(text: str, markdown: str | None = None) -> Done:
 
 
 def claim_all(fairlead: Fairlead, number: int) -> list[Claim]:
-    return fairlead.store.claim_for([f"worker {each}" for each in range(number)])
+    return fairlead.store.claim_for([f"worker {position}" for position in range(number)])
 
 
 def add_done(fairlead: Fairlead, customer: str, texts: Iterable[str]) -> list[Document]:

@@ -64,10 +64,10 @@ class Server:
             errors="replace",
             start_new_session=True,
         )
-        said = Output(self._process)
-        if not said.wait_for(self._ready):
+        output = Output(self._process)
+        if not output.wait_for(self._ready):
             self.stop()
-            pytest.fail(f"{self._command[0]} did not start:\n{said.text()}")
+            pytest.fail(f"{self._command[0]} did not start:\n{output.text()}")
 
     @property
     def pid(self) -> int:
@@ -96,9 +96,9 @@ class Server:
             return
         self.freeze()  # it has no further children from here on
         ends = []
-        for each in descendants(self._process.pid):
+        for pid in descendants(self._process.pid):
             with suppress(ProcessLookupError):
-                ends.append(os.pidfd_open(each))
+                ends.append(os.pidfd_open(pid))
         self._signal(signal.SIGKILL)
         self.stop()
         for end in ends:
@@ -120,9 +120,9 @@ class Server:
 
     def _signal(self, which: signal.Signals) -> None:
         assert self._process is not None
-        for each in [self._process.pid, *descendants(self._process.pid)]:
+        for pid in [self._process.pid, *descendants(self._process.pid)]:
             with suppress(ProcessLookupError):
-                os.kill(each, which)
+                os.kill(pid, which)
 
 
 def descendants(process: int) -> Iterator[int]:

@@ -41,15 +41,15 @@ class StepEngine:
         return self._process.pid
 
     def step_processes(self) -> list[int]:
-        return [each for each in descendants(self.pid) if STEP_PROCESS in command_of(each)]
+        return [pid for pid in descendants(self.pid) if STEP_PROCESS in command_of(pid)]
 
     def kill(self) -> None:
         """Kill the engine only, and wait until its step processes have followed it."""
         with ExitStack() as stack:
             ends = []
-            for each in self.step_processes():
+            for pid in self.step_processes():
                 with suppress(ProcessLookupError):
-                    ends.append(os.pidfd_open(each))
+                    ends.append(os.pidfd_open(pid))
                     stack.callback(os.close, ends[-1])
             assert self._process is not None
             self._process.kill()

@@ -1,4 +1,4 @@
-"""What the tests of the stores share: a clock and rules in the test's hand, and short words."""
+"""Stores with a clock and rules that the test sets, and shorthands to submit, claim and finish."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ class RulesInForce:
         self.rules = replace(self.rules, **changes)
 
 
-class House(NamedTuple):
-    """A store with its clock and its rules."""
+class StoreUnderTest(NamedTuple):
+    """A store with the clock and the rules that the test sets."""
 
     store: Store
     clock: Clock
@@ -85,13 +85,13 @@ def histories(factory: StoreFactory, number: int) -> int:
 
 
 @contextmanager
-def house(factory: StoreFactory, rules: Rules | None = None) -> Iterator[House]:
+def fresh_store(factory: StoreFactory, rules: Rules | None = None) -> Iterator[StoreUnderTest]:
     """A fresh store in a folder of its own, for tests that need many of them."""
     clock, in_force = Clock(), RulesInForce(rules)
     with fast_folder() as folder, postgreskit.lent(folder):
         store = factory(folder, in_force, clock)
         try:
-            yield House(store, clock, in_force)
+            yield StoreUnderTest(store, clock, in_force)
         finally:
             store.close()
 

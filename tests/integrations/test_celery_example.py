@@ -35,7 +35,7 @@ def empty_redis() -> Iterator[servers.Server]:
         yield server
 
 
-@pytest.mark.parametrize("broker", ["redis", "rabbitmq"])
+@pytest.mark.parametrize("broker", ["redis", pytest.param("rabbitmq", marks=pytest.mark.full)])
 def test_the_example_is_received_in_the_order_that_the_page_shows(
     broker: str, example: Path, empty_redis: servers.Server, request: pytest.FixtureRequest
 ) -> None:

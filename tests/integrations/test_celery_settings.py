@@ -19,6 +19,8 @@ from kombu.entity import Exchange, Queue
 from fairlead.celery import FairPriorities
 from fairlead.errors import InvalidSetting
 
+pytestmark = pytest.mark.full
+
 KitFactory = Callable[..., Kit]
 
 COUNTERS = "sqlite:///unused.db"

@@ -9,6 +9,8 @@ import servers
 from celery import chain, chord
 from celerykit import Kit
 
+pytestmark = pytest.mark.full
+
 KitFactory = Callable[..., Kit]
 
 

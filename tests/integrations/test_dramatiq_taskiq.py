@@ -21,6 +21,8 @@ from taskiq_aio_pika import AioPikaBroker, Exchange, Queue, QueueType
 import fairlead.integrations.dramatiq
 import fairlead.integrations.taskiq
 
+pytestmark = pytest.mark.full
+
 SENT = [*(("big", place) for place in range(7)), ("anna", 0), ("bert", 0)]
 ORDER = ["big 0", "big 1", "big 2", "anna 0", "bert 0", "big 3", "big 4", "big 5", "big 6"]
 

@@ -72,6 +72,9 @@ def test_one_warning_then_a_pause_that_grows_then_it_counts_again(
         assigner.close()
 
 
+@pytest.mark.parametrize(
+    "broker_url", ["redis", pytest.param("rabbitmq", marks=pytest.mark.full)], indirect=True
+)
 def test_tasks_are_sent_while_the_counter_store_is_down(
     make_kit: KitFactory, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -1,6 +1,6 @@
-"""G1 to G4 and the other promises of DESIGN.md, section 3, searched for violations.
+"""Searches for runs that break the bounds of docs/discussion/fair.md#the-bounds (G1 to G4).
 
-`ENGINES` names every queue that is searched: the production queue joins by an adapter.
+`QUEUES` names every queue that is searched: the production queue joins by an adapter.
 """
 
 from __future__ import annotations
@@ -9,18 +9,18 @@ from dataclasses import replace
 
 import pytest
 from guarantees import FOR_FAIR
-from purequeue import PureQueue
-from queuedriver import Event
-from queuemodel import Document, PipelineSettings, QueueModel, QueueSettings, Record
-from tracesearch import EngineFactory, Trace, TraceMaker, Worst, check_trace, search
+from policy_queue import PolicyQueue
+from queue_model import Document, PipelineSettings, QueueModel, QueueSettings, Record
+from trace_driver import Event
+from trace_search import QueueFactory, Trace, TraceMaker, Worst, check_trace, search
 
 SEED = 2
 """Chosen among six: its short search comes closest to the bounds. The long one takes others."""
 
-ENGINES: dict[str, EngineFactory] = {"model": QueueModel, "queue": PureQueue}
+QUEUES: dict[str, QueueFactory] = {"model": QueueModel, "queue": PolicyQueue}
 POLICIES = ("fair", "classic")
 
-engines = pytest.mark.parametrize("factory", ENGINES.values(), ids=ENGINES)
+every_queue = pytest.mark.parametrize("factory", QUEUES.values(), ids=QUEUES)
 policies = pytest.mark.parametrize("policy", POLICIES)
 
 
@@ -29,9 +29,9 @@ def assert_kept(worst: dict[str, Worst]) -> None:
         assert result.ratio <= 1, f"{name}: {result.ratio} of the bound in {result.trace}"
 
 
-@engines
+@every_queue
 @policies
-def test_a_short_search_finds_no_violation(factory: EngineFactory, policy: str) -> None:
+def test_a_short_search_finds_no_violation(factory: QueueFactory, policy: str) -> None:
     """It comes close to the bounds: bounds that no trace comes near would show nothing."""
     worst = search(factory, policy, steps=90, seed=SEED)
     assert_kept(worst)
@@ -41,18 +41,16 @@ def test_a_short_search_finds_no_violation(factory: EngineFactory, policy: str) 
 
 
 @pytest.mark.faults
-@engines
+@every_queue
 @policies
 @pytest.mark.parametrize("seed", range(3, 6))
-def test_a_long_search_finds_no_violation(factory: EngineFactory, policy: str, seed: int) -> None:
+def test_a_long_search_finds_no_violation(factory: QueueFactory, policy: str, seed: int) -> None:
     assert_kept(search(factory, policy, steps=1000, seed=seed))
 
 
-@engines
+@every_queue
 @policies
-def test_full_pipelines_are_skipped_and_nothing_else_is(
-    factory: EngineFactory, policy: str
-) -> None:
+def test_full_pipelines_are_skipped_and_nothing_else_is(factory: QueueFactory, policy: str) -> None:
     """The bounds on waiting do not hold for documents that wait for their pipeline."""
     maker = TraceMaker(policy, 1, {"slow": PipelineSettings(max_running=1)})
     for _ in range(25):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis_profiles import examples
-from queue_histories import (
+from random_histories import (
     InMemory,
     Operation,
     PartlyLoaded,

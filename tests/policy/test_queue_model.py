@@ -9,8 +9,8 @@ from itertools import groupby
 from pathlib import Path
 
 import pytest
-from queuedriver import run_trace, vector_trace
-from queuemodel import PipelineSettings, QueueModel, QueueSettings
+from queue_model import PipelineSettings, QueueModel, QueueSettings
+from trace_driver import run_trace, vector_trace
 
 VECTORS = Path(__file__).parent.parent / "vectors"
 TOLERANCE = 0.000002

@@ -12,10 +12,10 @@ from heapq import heappush
 from typing import Any, NamedTuple
 
 import pytest
-import queue_histories
-from purequeue import PureQueue
-from queue_histories import InMemory, PartlyLoaded, dense_history, world_by_lot
-from queuescript import Script, expected, play, script_by_lot
+import random_histories
+from model_scripts import Script, expected, play, script_by_lot
+from policy_queue import PolicyQueue
+from random_histories import InMemory, PartlyLoaded, dense_history, world_by_lot
 
 from fairlead.policy import queue
 from fairlead.policy.fair import BEYOND_ALLOWANCE, Charge, FairClock, FairRule, FairShare
@@ -226,14 +226,14 @@ def scripts() -> list[tuple[Script, list[Any]]]:
     all_scripts = [
         script_by_lot(seed, policy)
         for seed in range(SCRIPTS)
-        for policy in queue_histories.POLICIES
+        for policy in random_histories.POLICIES
     ]
     return [(script, expected(script)) for script in all_scripts]
 
 
 def agrees(script: Script, shown: list[Any]) -> bool:
     try:
-        return play(PureQueue(script.settings), script) == shown
+        return play(PolicyQueue(script.settings), script) == shown
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, AssertionError):
         return False  # a wrong version may break its own state
 
@@ -252,11 +252,11 @@ def test_a_wrong_version_is_found(
 
 def loads_well(seed: int) -> bool:
     world, operations = world_by_lot(seed), dense_history(seed)
-    whole = queue_histories.play(operations, world, InMemory(world))
+    whole = random_histories.play(operations, world, InMemory(world))
     width, depth, overdue = 1 + seed % 2, 1 + seed // 2 % 2, 1
     partly = PartlyLoaded(world, width, depth, overdue)
     try:
-        return queue_histories.play(operations, world, partly) == whole
+        return random_histories.play(operations, world, partly) == whole
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, AssertionError):
         return False
 

@@ -7,9 +7,9 @@ from itertools import groupby
 from pathlib import Path
 
 import pytest
-from purequeue import PureQueue
-from queuedriver import Driver, vector_trace
-from queuemodel import QueueSettings
+from policy_queue import PolicyQueue
+from queue_model import QueueSettings
+from trace_driver import TraceDriver, vector_trace
 
 VECTORS = Path(__file__).parents[1] / "vectors"
 TOLERANCE = 0.000002
@@ -30,7 +30,7 @@ CLASSIC, FAIR = cases("classic.csv"), cases("fair2.csv")
 
 @pytest.mark.parametrize("case", CLASSIC)
 def test_counts_and_priorities_are_those_of_the_classic_vectors(case: str) -> None:
-    queue = PureQueue(QueueSettings(policy="classic"))
+    queue = PolicyQueue(QueueSettings(policy="classic"))
     for row in CLASSIC[case]:
         _, *checked = queue.submit(row["customer"], now=float(row["at"]))
         assert checked == [int(row["count"]), int(row["priority"])]
@@ -39,7 +39,7 @@ def test_counts_and_priorities_are_those_of_the_classic_vectors(case: str) -> No
 @pytest.mark.parametrize("case", FAIR)
 def test_every_row_is_that_of_the_fair_vectors(case: str) -> None:
     settings, workers, events = vector_trace(FAIR[case])
-    run = Driver(PureQueue(settings), settings, workers, events).run_all()
+    run = TraceDriver(PolicyQueue(settings), settings, workers, events).run_all()
     expected = [row for row in FAIR[case] if row["what"] == "submit"]
     assert len(run.submissions) == len(expected)
     for row, submission in zip(expected, run.submissions, strict=True):

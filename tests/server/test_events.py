@@ -104,6 +104,7 @@ def test_without_a_number_a_stream_begins_now(server: Served) -> None:
         assert any(event["kind"] == "customer-paused" for event in events)
 
 
+@pytest.mark.full
 def test_five_hundred_streams_at_once(data: Path) -> None:
     with served(data, "--workers", "0") as server:
         client = server.customer("many")

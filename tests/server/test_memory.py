@@ -9,7 +9,10 @@ import zipfile
 from contextlib import ExitStack
 from pathlib import Path
 
+import pytest
 from apikit import PATIENT, Served, served, upload
+
+pytestmark = pytest.mark.full
 
 MOST = 300_000_000
 LINE = b"the same sentence again and again, to fill a page\n"

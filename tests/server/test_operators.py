@@ -298,7 +298,7 @@ def test_the_login_link_ends_with_the_key_that_it_stands_for(tmp_path: Path) -> 
 
 
 def test_a_login_link_works_once_and_is_in_no_log(server: Served) -> None:
-    """Finding 10: the login link is reusable and printed to the log."""
+    """Regression: the login link is reusable and printed to the log."""
     link = CliRunner().invoke(main, ["login", "--data", str(server.data)]).stdout.strip()
     assert link.startswith(f"{server.url}/login?token=")
     assert server.client(None).get(link).status_code == 303
@@ -308,7 +308,7 @@ def test_a_login_link_works_once_and_is_in_no_log(server: Served) -> None:
 
 
 def test_the_session_cookie_is_secure_behind_tls(server: Served) -> None:
-    """Finding 10: the cookie has no `Secure` behind TLS."""
+    """Regression: the cookie has no `Secure` behind TLS."""
     plain = server.client(None).get(server.login).headers["set-cookie"]
     behind = {"X-Forwarded-Proto": "https"}
     secure = server.client(None).get(server.login, headers=behind).headers["set-cookie"]
@@ -316,7 +316,7 @@ def test_the_session_cookie_is_secure_behind_tls(server: Served) -> None:
 
 
 def test_sessions_outlive_a_restart(tmp_path: Path) -> None:
-    """Finding 10: sessions end with the server."""
+    """Regression: sessions end with the server."""
     with served(tmp_path / "data", "--workers", "0") as server:
         guest = server.client(None)
         assert guest.get(server.login).status_code == 303
@@ -332,7 +332,7 @@ def test_sessions_outlive_a_restart(tmp_path: Path) -> None:
 
 
 def test_sessions_are_bounded(tmp_path: Path) -> None:
-    """Finding 10: sessions are unbounded."""
+    """Regression: sessions are unbounded."""
     sessions = Sessions(DataFolder(tmp_path))
     for number in range(MOST_OF_A_KEY + 1):
         sessions.add(f"own-{number}", "key")
@@ -345,7 +345,7 @@ def test_sessions_are_bounded(tmp_path: Path) -> None:
 
 
 def test_customers_have_a_rate_limit_by_default() -> None:
-    """Finding 10: no default request limit."""
+    """Regression: no default request limit."""
     assert (Settings().requests_a_second, Settings().requests_burst) == (100, 500)
 
 

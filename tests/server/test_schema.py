@@ -216,7 +216,7 @@ def test_if_none_match_is_named_where_304_is(app: Any) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@pytest.mark.parametrize("who", ["customer", "operator"])
+@pytest.mark.parametrize("who", [pytest.param("customer", marks=pytest.mark.full), "operator"])
 def test_what_the_document_says_is_true(who: str, data: Path) -> None:
     with served(data, "--workers", "0") as server:
         client = server.customer("acme") if who == "customer" else server.operator

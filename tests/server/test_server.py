@@ -27,6 +27,7 @@ def large(megabytes: int) -> Iterator[bytes]:
     yield b"\r\n--x--\r\n"
 
 
+@pytest.mark.full
 def test_200_megabytes_need_less_than_20_of_memory(data: Path) -> None:
     with served(data, "--workers", "0") as server:
         client = server.customer("large")

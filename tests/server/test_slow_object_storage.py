@@ -17,6 +17,8 @@ from fairlead.blobs.marker import MARKER
 from fairlead.server.context import THREADS
 from fairlead.server.per_customer_pool import THREADS_PER_CUSTOMER
 
+pytestmark = pytest.mark.full
+
 MANY = THREADS + THREADS_PER_CUSTOMER
 LONG = b"a long word " * 10_000
 EMPTY = b"<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>"

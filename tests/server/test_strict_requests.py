@@ -1,4 +1,4 @@
-"""Finding 11: requests that must be refused."""
+"""Requests that must be refused."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SUBMIT = ("POST", "/v1/documents")
 
 @pytest.mark.parametrize("control", BIDI_CONTROLS, ids=ascii)
 def test_names_with_bidi_controls_are_refused(control: str) -> None:
-    """Finding 11: names with bidi characters were accepted."""
+    """Regression: names with bidi characters were accepted."""
     with pytest.raises(InvalidName):
         check_name(f"invoice{control}fdp.exe")
     with pytest.raises(InvalidCustomer):
@@ -27,7 +27,7 @@ def test_names_with_bidi_controls_are_refused(control: str) -> None:
 
 @pytest.mark.services
 def test_two_authorization_headers_are_refused(tmp_path: Path) -> None:
-    """Finding 11: two Authorization headers were accepted."""
+    """Regression: two Authorization headers were accepted."""
     with served(tmp_path, "--workers", "0") as server:
         header = ("Authorization", f"Bearer {server.key('acme')}")
         with server.client("none") as client:
@@ -38,7 +38,7 @@ def test_two_authorization_headers_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.services
 def test_an_unknown_query_parameter_is_named(tmp_path: Path) -> None:
-    """Finding 11: `?status=failed` listed everything with 200."""
+    """Regression: `?status=failed` listed everything with 200."""
     with served(tmp_path, "--workers", "0") as server:
         client = server.customer("acme")
         answer = client.get("/v1/documents?status=failed")
@@ -49,7 +49,7 @@ def test_an_unknown_query_parameter_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.services
 def test_every_route_refuses_unknown_query_parameters(tmp_path: Path) -> None:
-    """Finding 11: only the routes that read documents did."""
+    """Regression: only the routes that read documents did."""
     routes = [
         (method, re.sub(r"{\w+}", "x", route.path.replace("{name}", "acme")))
         for module in API
@@ -69,7 +69,7 @@ def test_every_route_refuses_unknown_query_parameters(tmp_path: Path) -> None:
 
 @pytest.mark.services
 def test_thresholds_that_are_not_numbers_are_refused(tmp_path: Path) -> None:
-    """Finding 11: `[false]` was taken as `[0]`."""
+    """Regression: `[false]` was taken as `[0]`."""
     with served(tmp_path, "--workers", "0") as server:
         server.key("acme")
         answer = server.operator.patch("/v1/customers/acme", json={"thresholds": [False]})

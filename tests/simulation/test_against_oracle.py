@@ -298,6 +298,7 @@ def test_no_workers_are_refused(workers: int) -> None:
         simulate([arrival(0.0, "acme", 1.0)], FifoPolicy(), workers, None)
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_a_hundred_thousand_rows_take_seconds_not_minutes() -> None:
     trace = [arrival(float(n // 7), f"c{n * n % 401}", 0.3) for n in range(100_000)]

@@ -51,10 +51,11 @@ def test_three_of_four_starts_lie_in_the_range(policy: str, noise: float, case: 
     assert judgement.width <= WIDEST
 
 
+@pytest.mark.full
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICIES)
 def test_the_range_holds_about_four_of_five_starts_of_recorded_traces(policy: str) -> None:
-    """Issue 19: it held 66 % under classic, then more than 90 %: too wide to be useful."""
+    """Regression: it held 66 % under classic, then more than 90 %: too wide to be useful."""
     results = judged_traces(policy)
     assert len(results) == 5
     assert 0.75 <= coverage(results.values()) <= 0.9

@@ -26,6 +26,8 @@ from fairlead.steps.outcomes import (
 )
 from fairlead.steps.process import StepProcess
 
+pytestmark = pytest.mark.services
+
 STEPS = """
     import ctypes, os, subprocess, sys, threading
     from pathlib import Path

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import pytest
 from msgspec.structs import replace
+from store_state_machine import Step, check_against_model, replay
 from storekit import StoreFactory, histories, postgres_store, sqlite_store
-from storemachine import Step, check_against_model, replay
 
 from fairlead.model.customers import Counter
 from fairlead.policy.classic import ClassicPolicy

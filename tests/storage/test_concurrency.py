@@ -38,6 +38,8 @@ from fairlead.storage.sql import claims
 from fairlead.storage.sql.group_commit import AFTERMATH, GroupCommitWriter
 from fairlead.storage.sqlite import lock_wait
 
+pytestmark = pytest.mark.postgres_differs
+
 AT_ONCE, EACH = 8, 50
 EXACT = [-number for number in range(AT_ONCE * EACH)]
 
@@ -69,7 +71,7 @@ def test_threads_get_exact_counts(store: Store) -> None:
 
 
 @pytest.mark.services
-@pytest.mark.parametrize("kind", STORES)
+@pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgres", marks=pytest.mark.full)])
 def test_processes_get_exact_counts(kind: str, tmp_path: Path) -> None:
     if kind == "postgres":
         postgreskit.server()

@@ -7,7 +7,7 @@ from itertools import groupby
 from pathlib import Path
 
 import pytest
-from storekit import Clock, RulesInForce, StoreFactory, house, submission, submit, submit_one
+from storekit import Clock, RulesInForce, StoreFactory, fresh_store, submission, submit, submit_one
 
 from fairlead.errors import UnknownCustomer
 from fairlead.model.customers import CustomerSettings
@@ -135,6 +135,6 @@ def test_a_store_opened_again_goes_on_where_it_was(
 
 
 def test_two_stores_share_nothing(store_factory: StoreFactory) -> None:
-    with house(store_factory) as one, house(store_factory) as other:
+    with fresh_store(store_factory) as one, fresh_store(store_factory) as other:
         submit(one.store, "acme", 3)
         assert submit_one(other.store, "acme").count == 0

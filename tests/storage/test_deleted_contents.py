@@ -1,4 +1,4 @@
-"""Finding 8: text of deleted documents stayed in the database file and its WAL."""
+"""Regression: text of deleted documents stayed in the database file and its WAL."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def submitted(fairlead: Fairlead) -> list[str]:
 
 
 def test_deleted_contents_are_gone_at_close(tmp_path: Path) -> None:
-    """Finding 8, also while another process has the folder open."""
+    """Also while another process has the folder open."""
     with Fairlead(tmp_path) as other:
         with Fairlead(tmp_path) as fairlead:
             for id_ in submitted(fairlead):
@@ -38,7 +38,7 @@ def test_deleted_contents_are_gone_at_close(tmp_path: Path) -> None:
 def test_deleted_contents_are_gone_soon_after_a_kill(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Finding 8: the next process that opens the folder purges."""
+    """The next process that opens the folder purges."""
     data, killed, truncated = tmp_path / "data", tmp_path / "killed", Event()
     with Fairlead(data) as fairlead:
         for id_ in submitted(fairlead):
@@ -60,7 +60,7 @@ def test_deleted_contents_are_gone_soon_after_a_kill(
 
 
 def test_deleted_contents_are_gone_soon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Finding 8, without a close."""
+    """Without a close."""
     assert checkpoint.PURGE_SECONDS < 60
     monkeypatch.setattr(checkpoint, "PURGE_SECONDS", 0.01)
     is_idle, truncated = Event(), Event()

@@ -21,7 +21,7 @@ from fairlead.storage import Store
 PROCESSES, ROUNDS = 6, 40
 HELPERS = Path(__file__).parents[1] / "helpers"
 
-pytestmark = pytest.mark.services
+pytestmark = [pytest.mark.postgres_differs, pytest.mark.services]
 
 
 @pytest.fixture(scope="module", params=["postgres"])
@@ -33,6 +33,7 @@ def numbers(store: Store, after: int = 0, limit: int = 1000) -> list[int]:
     return [event.seq for event in store.events(after, limit)]
 
 
+@pytest.mark.full
 def test_a_reader_misses_nothing_while_six_processes_write(store: Store, tmp_path: Path) -> None:
     script = [sys.executable, str(HELPERS / "eventwriter.py"), str(tmp_path)]
     processes = [

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from storekit import DONE, Clock, RulesInForce, must_claim, submit
 
 from fairlead.policy.forecast import FinishedDocument
 from fairlead.storage import Store
+
+pytestmark = pytest.mark.postgres_differs
 
 
 def test_it_tells_of_workers_arrivals_and_costs(store: Store, clock: Clock) -> None:

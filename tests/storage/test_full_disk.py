@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 import smalldisk
 
+pytestmark = pytest.mark.services
+
 APART = ["unshare", "--user", "--map-root-user", "--mount"]
 
 
@@ -35,6 +37,7 @@ def own_mounts(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     "scenario",
     [
         *smalldisk.SCENARIOS,
+        *(pytest.param(name, marks=pytest.mark.full) for name in smalldisk.FULL_SCENARIOS),
         *(pytest.param(name, marks=pytest.mark.faults) for name in smalldisk.LONG_SCENARIOS),
     ],
 )

@@ -26,6 +26,8 @@ from fairlead.storage.sqlite.inotify import (
     Watch,
 )
 
+pytestmark = pytest.mark.services
+
 TIMEOUT = 30.0
 
 WAITING_PROCESS = """

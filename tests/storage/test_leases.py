@@ -28,6 +28,8 @@ from fairlead.policy.retry import RetryRule
 from fairlead.storage import Store
 from fairlead.storage.sql import claims
 
+pytestmark = pytest.mark.postgres_differs
+
 SAVED, STALE = Saved.SAVED, Saved.STALE
 
 

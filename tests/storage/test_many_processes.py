@@ -17,12 +17,22 @@ from pathlib import Path
 
 import postgreskit
 import pytest
-from queuehistory import ProcessClock, Replay, make_history_table, replay
-from queueworker import BURST, CUSTOMERS, PENDING_CAP, PIPELINES, SETTINGS, SHARED, open_store
+from busy_store_process import (
+    BURST,
+    CUSTOMERS,
+    PENDING_CAP,
+    PIPELINES,
+    SETTINGS,
+    SHARED,
+    open_store,
+)
+from committed_history import ProcessClock, Replay, make_history_table, replay
 from storekit import STORES, fast_folder
 
 from fairlead.storage import Store
 from fairlead.storage.sql.queries import Connection
+
+pytestmark = pytest.mark.postgres_differs
 
 PROCESSES, PARENT = 8, 15
 KILLED = 3
@@ -32,6 +42,7 @@ HELPERS = Path(__file__).parents[1] / "helpers"
 POLICIES = ("classic", "fair")
 
 
+@pytest.mark.full
 @pytest.mark.services
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("kind", STORES)
@@ -102,7 +113,7 @@ def run_processes(
     kind: str, folder: Path, policy: str, seconds: float, base: float
 ) -> Counter[str]:
     """Let the processes work, and kill one of them; what they did."""
-    script = str(HELPERS / "queueworker.py")
+    script = str(HELPERS / "busy_store_process.py")
     processes = [
         subprocess.Popen(
             [

@@ -17,6 +17,8 @@ from fairlead.storage.postgres import PostgresStore
 from fairlead.storage.postgres.listen import NotifyFeed
 from fairlead.storage.postgres.notify import PAUSE_SECONDS, NotifyPublisher
 
+pytestmark = pytest.mark.services
+
 TIMEOUT = 30.0
 
 

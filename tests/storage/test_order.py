@@ -10,6 +10,8 @@ from fairlead.model.states import State
 from fairlead.policy.queue import PolicyName
 from fairlead.storage import Store
 
+pytestmark = pytest.mark.postgres_differs
+
 
 def test_documents_go_by_priority_then_by_arrival(store: Store) -> None:
     burst = submit(store, "acme", 25)

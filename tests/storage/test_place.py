@@ -13,8 +13,8 @@ from storekit import (
     Clock,
     RulesInForce,
     StoreFactory,
+    fresh_store,
     histories,
-    house,
     ids,
     must_claim,
     new_document,
@@ -49,16 +49,16 @@ def test_the_place_is_the_order_in_which_one_worker_claims(store_factory: StoreF
     @settings(max_examples=histories(store_factory, 100))
     @given(history=bursts)
     def agree(history: list[tuple[str, list[bool], str]]) -> None:
-        with house(store_factory, RULES) as where:
+        with fresh_store(store_factory, RULES) as fresh:
             for customer, flags, work in history:
                 documents = tuple(new_document(urgent=flag) for flag in flags)
-                where.store.submit(Submission(customer, documents))
-                work_a_little(where.store, work)
+                fresh.store.submit(Submission(customer, documents))
+                work_a_little(fresh.store, work)
             waiting = [
-                document for document in where.store.documents() if document.state == "waiting"
+                document for document in fresh.store.documents() if document.state == "waiting"
             ]
-            positions = {document.id: ahead(where.store, document.id) for document in waiting}
-            assert positions == actual_places(where.store)
+            positions = {document.id: ahead(fresh.store, document.id) for document in waiting}
+            assert positions == actual_places(fresh.store)
 
     agree()
 

@@ -258,7 +258,7 @@ def steps_of_list(store: SqliteStore, **filters: object) -> int:
 
 @pytest.mark.parametrize("later", [State.WAITING, State.DONE])
 def test_a_list_of_one_state_takes_the_same_steps_with_few_and_many(later: State) -> None:
-    """Finding 11: `?state=failed` walked over all documents, and so did other states."""
+    """Regression: `?state=failed` walked over all documents, and so did other states."""
     with one_of_each_state(1, later) as few, one_of_each_state(MANY, later) as many:
         for state in State:
             for customer in (None, "customer 0"):

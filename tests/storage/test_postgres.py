@@ -45,6 +45,8 @@ from fairlead.storage.postgres.session import Session
 from fairlead.storage.sql import reads
 from fairlead.storage.sql.queries import SCHEMA_NUMBER, sql, statements
 
+pytestmark = [pytest.mark.services, pytest.mark.postgres_differs]
+
 TABLES_OF_CUSTOMERS = (
     *("customers", "accounts", "documents", "idempotency_keys", "events", "webhooks"),
     *(
@@ -414,7 +416,7 @@ class Explained:
 def test_no_statement_of_claim_settle_and_submit_grows(
     store: PostgresStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Issue 18: plans at 20,000 rows."""
+    """Plans at 20,000 rows."""
     for number in range(40):
         submit(store, f"customer {number}", 500, urgent=number % 9 == 0)
     store._writer.run(lambda connection: connection.execute("ANALYZE"))

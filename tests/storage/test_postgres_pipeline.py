@@ -16,6 +16,8 @@ from fairlead.storage.postgres.dialect import translated
 from fairlead.storage.postgres.session import Session
 from fairlead.storage.sql.queries import statements
 
+pytestmark = pytest.mark.services
+
 
 @pytest.fixture
 def session() -> Iterator[Session]:

@@ -1,4 +1,4 @@
-"""Finding 11: a pooler between Fairlead and PostgreSQL."""
+"""A pooler between Fairlead and PostgreSQL."""
 
 from __future__ import annotations
 

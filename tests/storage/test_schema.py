@@ -17,6 +17,8 @@ from fairlead.storage.sql.queries import SCHEMA_NUMBER, Schema, schema_of, share
 from fairlead.storage.sqlite import connection as database
 from fairlead.storage.sqlite.connection import APPLICATION_ID, prepare
 
+pytestmark = pytest.mark.postgres_differs
+
 HELPERS = Path(__file__).parents[1] / "helpers"
 
 

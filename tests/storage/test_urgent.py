@@ -11,12 +11,12 @@ from storekit import (
     CRASHED,
     DONE,
     Clock,
-    House,
     RulesInForce,
     StoreFactory,
+    StoreUnderTest,
     customers_of,
+    fresh_store,
     histories,
-    house,
     ids,
     must_claim,
     new_document,
@@ -149,7 +149,10 @@ def test_nobody_else_is_affected(store_factory: StoreFactory) -> None:
     @settings(max_examples=histories(store_factory, 120))
     @given(history=steps, cap=st.sampled_from([None, 1, 2]))
     def agree(history: list[Step], cap: int | None) -> None:
-        with house(store_factory, RULES) as with_urgent, house(store_factory, RULES) as without:
+        with (
+            fresh_store(store_factory, RULES) as with_urgent,
+            fresh_store(store_factory, RULES) as without,
+        ):
             assert run(with_urgent, history, cap, urgent=True) == run(
                 without, history, cap, urgent=False
             )
@@ -157,23 +160,25 @@ def test_nobody_else_is_affected(store_factory: StoreFactory) -> None:
     agree()
 
 
-def run(where: House, history: list[Step], cap: int | None, *, urgent: bool) -> list[str | None]:
-    where.store.add_customer("acme", processing_cap=cap)
-    served = [name for step in history for name in take(where, step, urgent=urgent)]
-    where.clock.advance(1000)
-    return served + list(customers_of(work_off(where.store)))
+def run(
+    fresh: StoreUnderTest, history: list[Step], cap: int | None, *, urgent: bool
+) -> list[str | None]:
+    fresh.store.add_customer("acme", processing_cap=cap)
+    served = [name for step in history for name in take(fresh, step, urgent=urgent)]
+    fresh.clock.advance(1000)
+    return served + list(customers_of(work_off(fresh.store)))
 
 
-def take(where: House, step: Step, *, urgent: bool) -> list[str | None]:
-    where.clock.advance(0.001)  # of customers that wait since the same moment, the arrival decides
+def take(fresh: StoreUnderTest, step: Step, *, urgent: bool) -> list[str | None]:
+    fresh.clock.advance(0.001)  # of customers that wait since the same moment, the arrival decides
     match step:
         case Submit(customer, flags):
             documents = tuple(new_document(urgent=urgent and flag) for flag in flags)
-            where.store.submit(Submission(customer, documents))
+            fresh.store.submit(Submission(customer, documents))
         case Wait(seconds):
-            where.clock.advance(seconds)
+            fresh.clock.advance(seconds)
         case Work(outcome):
-            return [work(where.store, outcome)]
+            return [work(fresh.store, outcome)]
     return []
 
 

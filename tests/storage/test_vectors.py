@@ -7,15 +7,17 @@ from itertools import groupby
 from pathlib import Path
 
 import pytest
-from queuedriver import Driver, vector_trace
-from storeengine import BatchDriver, StoreEngine, rules_of
-from storekit import STORES, house, submit_one
+from store_queue import GroupClaimDriver, StoreQueue, rules_of
+from storekit import STORES, fresh_store, submit_one
+from trace_driver import TraceDriver, vector_trace
 
 from fairlead.policy.rules import Rules
 
+pytestmark = pytest.mark.postgres_differs
+
 VECTORS = Path(__file__).parents[1] / "vectors"
 TOLERANCE = 0.000002
-DRIVERS = {"one by one": Driver, "together": BatchDriver}
+DRIVERS = {"one by one": TraceDriver, "together": GroupClaimDriver}
 TELLING = (
     *("a cap of 1", "cancelled ones cost nothing", "lane also when first", "lane spends credit"),
     *("forward on a refund", "tag starts at V on entry", "urgent"),
@@ -51,7 +53,7 @@ def fair_cases() -> list[object]:
 @pytest.mark.parametrize("case", CLASSIC)
 @pytest.mark.parametrize("kind", STORES)
 def test_counts_and_priorities_are_those_of_the_classic_vectors(kind: str, case: str) -> None:
-    with house(STORES[kind], Rules()) as (store, clock, _):
+    with fresh_store(STORES[kind], Rules()) as (store, clock, _):
         for row in CLASSIC[case]:
             clock.now = float(row["at"])
             document = submit_one(store, row["customer"])
@@ -64,10 +66,10 @@ def test_counts_and_priorities_are_those_of_the_classic_vectors(kind: str, case:
 def test_every_row_of_the_fair_vectors_holds(kind: str, driver: str, case: str) -> None:
     settings, workers, events = vector_trace(FAIR[case])
     expected = [row for row in FAIR[case] if row["what"] == "submit"]
-    with house(STORES[kind], rules_of(settings)) as built:
-        engine = StoreEngine(built, [float(row["estimate"]) for row in expected])
-        run = DRIVERS[driver](engine, settings, workers, events).run_all()
-        assert built.store.problems() == []
+    with fresh_store(STORES[kind], rules_of(settings)) as fresh:
+        queue = StoreQueue(fresh, [float(row["estimate"]) for row in expected])
+        run = DRIVERS[driver](queue, settings, workers, events).run_all()
+        assert fresh.store.problems() == []
     assert len(expected) == len(run.submissions)
     for row, submission in zip(expected, run.submissions, strict=True):
         assert (submission.count, submission.priority) == (int(row["count"]), int(row["priority"]))

@@ -25,6 +25,8 @@ from fairlead.webhooks.deliverer import (
     LONGEST_REST,
 )
 
+pytestmark = pytest.mark.services
+
 PATIENCE = 30.0
 """Seconds after which what a test waits for is taken never to come."""
 
@@ -187,7 +189,7 @@ class Dead(Post):
         super().__init__()
         self.has_stumbled = False
         self.watch = Clock()
-        self.held: list[str] = []
+        self.unanswered: list[str] = []
         self.holds = False
 
     def __call__(self, sending: Sending) -> WebhookResponse:
@@ -197,7 +199,7 @@ class Dead(Post):
         with self._changed:
             self.sent.append(sending)
             if self.holds:
-                self.held.append(sending.customer)
+                self.unanswered.append(sending.customer)
             self._changed.notify_all()
         if self.holds:
             self.gate.wait()
@@ -205,18 +207,18 @@ class Dead(Post):
             self.watch.advance(15)
         return WebhookResponse(500)
 
-    def wait_for_held(self, number: int) -> None:
+    def wait_for_unanswered(self, number: int) -> None:
         with self._changed:
-            assert self._changed.wait_for(lambda: len(self.held) >= number, PATIENCE)
+            assert self._changed.wait_for(lambda: len(self.unanswered) >= number, PATIENCE)
 
 
 def is_failed(store: Store, webhook: str) -> bool:
     return all(delivery.code == 500 for delivery in store.outbox.deliveries(webhook))
 
 
-@pytest.mark.parametrize(("customers", "held"), [(8, AT_ONCE_TO_SLOW), (1, 1)])
+@pytest.mark.parametrize(("customers", "unanswered"), [(8, AT_ONCE_TO_SLOW), (1, 1)])
 def test_receivers_that_never_answer_hold_up_no_others(
-    store: Store, clock: Clock, customers: int, held: int
+    store: Store, clock: Clock, customers: int, unanswered: int
 ) -> None:
     """Of many customers, or of one with many of them; also none that has just stumbled."""
     post = Dead()
@@ -235,14 +237,14 @@ def test_receivers_that_never_answer_hold_up_no_others(
     for webhook in dead * 10:
         store.outbox.test(webhook.id)
     post.watch.advance(LONGEST_REST)
-    post.wait_for_held(held)
+    post.wait_for_unanswered(unanswered)
     good = added(store, "good", 9)
     clock.advance(1)
     first = store.outbox.test(good.id)
     wait_until(lambda: store.outbox.delivery(first.id).code == 500)
     later = [store.outbox.test(good.id).id for _ in range(10)]
     wait_until(lambda: all(is_delivered(store, id_) for id_ in later))
-    assert len(post.held) == len(set(post.held)) == held
+    assert len(post.unanswered) == len(set(post.unanswered)) == unanswered
     post.gate.set()
     running.stop()
 

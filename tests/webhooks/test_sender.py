@@ -20,6 +20,8 @@ from fairlead.model.webhooks import WebhookResponse
 from fairlead.webhooks import Networks, Sender
 from fairlead.webhooks.sender import MOST_BYTES
 
+pytestmark = pytest.mark.services
+
 PATIENCE = 30.0
 """Seconds after which what a test waits for is taken never to come."""
 LONG_FIELD = b"a: " + b"x" * 1000 + b"\r\n"

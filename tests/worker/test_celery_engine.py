@@ -25,7 +25,9 @@ from fairlead.model.states import State
 from fairlead.worker.celery.celery_app import CeleryProgram
 from fairlead.worker.wakeup import WakeupPublisher
 
-BROKERS = ("redis", "rabbitmq")
+pytestmark = pytest.mark.services
+
+BROKERS = ("redis", pytest.param("rabbitmq", marks=pytest.mark.full))
 CELERY = (sys.executable, "-m", "celery", "-A", "fairlead.worker.celery")
 
 
@@ -71,6 +73,7 @@ def test_documents_of_all_machines_are_processed_in_order(tmp_path: Path, broker
         assert [worker.stop() for worker in fleet.workers] == [0, 0]
 
 
+@pytest.mark.full
 def test_an_erased_broker_costs_delay_and_no_document(tmp_path: Path, broker: Server) -> None:
     with machines(tmp_path, broker) as fleet, fleet.installation() as fairlead:
         api = fleet.add_api("api")
@@ -88,6 +91,7 @@ def test_an_erased_broker_costs_delay_and_no_document(tmp_path: Path, broker: Se
         assert fairlead.text(document.id) == "accepted without a broker"
 
 
+@pytest.mark.full
 def test_celerys_own_tools_see_the_workers(tmp_path: Path, broker: Server) -> None:
     with machines(tmp_path, broker) as fleet, fleet.installation() as fairlead:
         fleet.add_worker("one", 1)
@@ -104,6 +108,7 @@ def test_celerys_own_tools_see_the_workers(tmp_path: Path, broker: Server) -> No
         assert "fairlead.claim_next" in result.stdout, result.stdout + result.stderr
 
 
+@pytest.mark.full
 def test_the_doctor_looks_at_the_broker(tmp_path: Path) -> None:
     with servers.redis() as broker:
         environment = os.environ | {"FAIRLEAD_BROKER": broker.url, "FAIRLEAD_ENGINE": "celery"}
@@ -122,6 +127,7 @@ def test_the_doctor_looks_at_the_broker(tmp_path: Path) -> None:
         assert "broker cannot be reached" in result.stdout
 
 
+@pytest.mark.full
 def test_the_engine_works_on_a_data_folder_too(tmp_path: Path, broker: Server) -> None:
     environment = os.environ | {"FAIRLEAD_BROKER": broker.url, "FAIRLEAD_ENGINE": "celery"}
     with Fairlead(tmp_path / "data") as fairlead:
@@ -140,6 +146,7 @@ def test_the_engine_works_on_a_data_folder_too(tmp_path: Path, broker: Server) -
         assert fairlead.text(document.id) == "embedded"
 
 
+@pytest.mark.full
 def test_the_process_that_forks_a_pool_holds_no_file_of_the_installation(
     tmp_path: Path, broker: Server
 ) -> None:
@@ -199,6 +206,7 @@ def count(job, name):
 """
 
 
+@pytest.mark.full
 def test_steps_run_on_celery_as_they_do_on_the_local_engine(
     tmp_path: Path, broker: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,6 +17,8 @@ from fairlead.worker.sandbox.job_dir import JobDir
 from fairlead.worker.sandbox.limits import SandboxLimits
 from fairlead.worker.sandbox.process import JobAnswer, ReadJob, Sandbox
 
+pytestmark = pytest.mark.services
+
 LIMITS = SandboxLimits()
 
 

@@ -14,7 +14,11 @@ from fairlead.model.documents import Document
 CORPUS = Path(__file__).parents[3] / "shared" / "corpus"
 MANIFEST = CORPUS / "manifest.csv"
 
-pytestmark = pytest.mark.skipif(not MANIFEST.exists(), reason=f"no corpus at {CORPUS}")
+pytestmark = [
+    pytest.mark.services,
+    pytest.mark.full,
+    pytest.mark.skipif(not MANIFEST.exists(), reason=f"no corpus at {CORPUS}"),
+]
 
 REFUSED = {"unsupported", "damaged", "too-large", "encrypted", "time-limit", "memory-limit"}
 

@@ -31,6 +31,8 @@ from fairlead.worker.sandbox.forkserver import ForkServer
 from fairlead.worker.sandbox.process import ReadJob, Sandbox
 from fairlead.worker.slot import WorkerSlot
 
+pytestmark = pytest.mark.services
+
 LONG = b"x" * (SHORT_TEXTS + 1)
 """A document whose text becomes a file."""
 
@@ -137,6 +139,7 @@ def test_every_document_is_read_and_its_text_kept(fairlead: Fairlead) -> None:
         assert fairlead.original(document.id) == sample.content
 
 
+@pytest.mark.full
 def test_twenty_workers_killed_in_mid_work_lose_and_double_nothing(fairlead: Fairlead) -> None:
     documents = fairlead.submit_many("acme", letters(1980))
     large, name = long_document()

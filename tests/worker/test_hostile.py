@@ -22,7 +22,10 @@ from fairlead.worker.sandbox.kernel_features import missing
 from fairlead.worker.sandbox.limits import SandboxLimits
 from fairlead.worker.sandbox.process import ChildDied, ReadJob
 
-pytestmark = pytest.mark.skipif(bool(missing()), reason=f"this machine lacks {missing()}")
+pytestmark = [
+    pytest.mark.services,
+    pytest.mark.skipif(bool(missing()), reason=f"this machine lacks {missing()}"),
+]
 
 Outcome = Extraction | Failed | Broken
 SMALL = SandboxLimits(

@@ -22,7 +22,7 @@ from fairlead.worker.sandbox.forkserver import ForkServer
 from fairlead.worker.sandbox.process import ReadJob
 from fairlead.worker.slot import WorkerSlot
 
-pytestmark = pytest.mark.usefixtures("own_fork_servers")
+pytestmark = [pytest.mark.services, pytest.mark.usefixtures("own_fork_servers")]
 
 Install = Callable[..., Fairlead]
 PDF = b"""%%PDF-1.4
@@ -199,6 +199,7 @@ ALL = (
 )
 
 
+@pytest.mark.full
 def test_every_hostile_document_has_an_end_and_nobody_else_suffers(install: Install) -> None:
     fairlead = install(time_limit=2.0, memory_limit=400_000_000, max_members=10)
     bad = [hostile(fairlead, behaviour, 0) for behaviour in ALL]

@@ -11,6 +11,8 @@ from stepkit import write_module
 from fairlead import Fairlead
 from fairlead.model.states import State
 
+pytestmark = [pytest.mark.services, pytest.mark.full]
+
 STEPS = """
 import ctypes, os, sys, threading
 from fairlead import Refuse, Result, RetryLater, step

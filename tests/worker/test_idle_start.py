@@ -16,6 +16,8 @@ from fairlead.service import run_in_thread
 from fairlead.storage.sqlite import inotify
 from fairlead.worker import engine as local
 
+pytestmark = pytest.mark.services
+
 TIMEOUT = 60.0
 
 

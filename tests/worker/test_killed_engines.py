@@ -7,9 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from fairlead import Fairlead
 from fairlead.model.documents import Document
 from fairlead.model.states import State
+
+pytestmark = [pytest.mark.services, pytest.mark.full]
 
 SETTINGS = {"lease": 3600.0, "max_attempts": 2}
 

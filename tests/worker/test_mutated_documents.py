@@ -11,6 +11,8 @@ from fairlead import Fairlead
 from fairlead.model.documents import EventKind
 from fairlead.model.states import State
 
+pytestmark = [pytest.mark.services, pytest.mark.full]
+
 ENDS = (EventKind.DONE, EventKind.FAILED)
 SETTINGS = {"time_limit": 20.0, "retry_delay": 0.01, "memory_limit": 1_000_000_000}
 

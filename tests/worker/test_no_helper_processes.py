@@ -1,4 +1,4 @@
-"""Finding 2: no error of a helper process, descriptor or fork ends the server or the worker."""
+"""No error of a helper process, descriptor or fork ends the server or the worker."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from fairlead.model.states import State
 from fairlead.service import raise_descriptor_limit
 from fairlead.worker.sandbox import forkserver
 
-pytestmark = pytest.mark.usefixtures("own_fork_servers")
+pytestmark = [pytest.mark.full, pytest.mark.usefixtures("own_fork_servers")]
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def run_until_done(fairlead: Fairlead, id_: str) -> None:
 def test_a_fork_server_that_cannot_start_is_waited_for(
     fairlead: Fairlead, monkeypatch: pytest.MonkeyPatch, failure: str
 ) -> None:
-    """Finding 2: fork server killed, and its successor while it starts: exit 1, 5 of 5."""
+    """Regression: fork server killed, and its successor while it starts: exit 1, 5 of 5."""
     document = fairlead.submit("acme", b"hello")
     failures, spawn = [1, 2, 3], forkserver.spawn
 
@@ -72,7 +72,7 @@ def test_a_fork_server_that_cannot_start_is_waited_for(
 
 @pytest.mark.services
 def test_the_server_raises_its_limit_of_descriptors(tmp_path: Path) -> None:
-    """Finding 2: the server kept the soft limit, so 1,200 connections ended it."""
+    """Regression: the server kept the soft limit, so 1,200 connections ended it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with served(tmp_path / "data", "--workers", "1") as server:
         limit, _ = resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE)
@@ -81,7 +81,7 @@ def test_the_server_raises_its_limit_of_descriptors(tmp_path: Path) -> None:
 
 
 def test_the_soft_limit_is_raised_to_the_hard_one() -> None:
-    """Finding 2: the soft limit of 1,024 was kept."""
+    """Regression: the soft limit of 1,024 was kept."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (256, before[1]))
@@ -92,7 +92,7 @@ def test_the_soft_limit_is_raised_to_the_hard_one() -> None:
 
 
 def test_children_find_the_packages_of_a_user_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Finding 2: after `pip install --user`, children could not import."""
+    """Regression: after `pip install --user`, children could not import."""
     folder = Path(package.__file__).parent.parent
     monkeypatch.setattr(site, "getusersitepackages", lambda: str(folder))
     assert str(folder) in forkserver._environment()["PYTHONPATH"].split(os.pathsep)
@@ -110,7 +110,7 @@ with Fairlead(sys.argv[1]) as fairlead:
 
 @pytest.mark.services
 def test_a_user_install_reads_documents(tmp_path: Path) -> None:
-    """Finding 2: the children of a `pip install --user` could not import."""
+    """Regression: the children of a `pip install --user` could not import."""
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     packages = tmp_path / "base" / "lib" / version / "site-packages"
     packages.mkdir(parents=True)
@@ -139,7 +139,7 @@ runpy.run_module("fairlead", run_name="__main__")
 
 @pytest.mark.services
 def test_half_open_connections_leave_descriptors_for_work(tmp_path: Path) -> None:
-    """Finding 2: soft limit 1024, 1,200 half-open connections, somebody submits: exit 1."""
+    """Regression: soft limit 1024, 1,200 half-open connections, somebody submits: exit 1."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     if before[1] < 2048:
         pytest.skip("this test needs 1,300 descriptors of its own")
@@ -178,7 +178,7 @@ def fork_servers(pid: int) -> set[int]:
 
 @pytest.mark.services
 def test_fork_servers_that_are_killed_while_they_start_are_replaced(tmp_path: Path) -> None:
-    """Finding 2: fork server killed, and its successor while it starts: exit 1, 5 of 5."""
+    """Regression: fork server killed, and its successor while it starts: exit 1, 5 of 5."""
     with served(tmp_path / "data", "--workers", "1") as server:
         client = server.customer("acme")
         first = upload(client, b"hello").json()["id"]

@@ -33,6 +33,8 @@ from fairlead.worker.sandbox.limits import SandboxLimits
 from fairlead.worker.sandbox.process import ReadJob
 from fairlead.worker.slot import WorkerSlot
 
+pytestmark = pytest.mark.services
+
 LONG = b"x" * (SHORT_TEXTS + 1)
 """A document whose text becomes a file."""
 PASSING = [

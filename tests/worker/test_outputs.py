@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pypdfium2
+import pytest
 from inprocess import InProcess, in_process
 from needs import need_languages
 from PIL import Image, ImageDraw, ImageFont
@@ -16,6 +17,8 @@ from fairlead import Fairlead
 from fairlead.model.blobs import SHORT_BYTES
 from fairlead.model.documents import Document
 from fairlead.model.states import State
+
+pytestmark = pytest.mark.services
 
 __all__ = ["pdf"]
 

@@ -15,6 +15,8 @@ from fairlead.errors import UnknownDocument
 from fairlead.model.documents import Document
 from fairlead.model.states import State
 
+pytestmark = pytest.mark.services
+
 
 @pytest.fixture
 def fairlead(tmp_path: Path) -> Iterator[Fairlead]:

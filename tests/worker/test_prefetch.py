@@ -20,6 +20,8 @@ from fairlead.worker.result_saver import FinishedJob
 from fairlead.worker.sandbox.process import ReadJob
 from fairlead.worker.slot import WorkerSlot
 
+pytestmark = pytest.mark.services
+
 
 @pytest.fixture
 def fairlead(tmp_path: Path) -> Iterator[Fairlead]:

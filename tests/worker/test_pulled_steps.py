@@ -15,6 +15,8 @@ from fairlead.model.pipelines import Pipeline
 from fairlead.model.results import Interim, decode_interim
 from fairlead.model.states import State
 
+pytestmark = pytest.mark.services
+
 STEPS = """
 def before(job):
     return {"before": job.text}

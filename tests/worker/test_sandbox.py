@@ -25,6 +25,13 @@ from fairlead.worker.sandbox.job_dir import JobDir, JobDirGone
 from fairlead.worker.sandbox.limits import SandboxLimits
 from fairlead.worker.sandbox.process import MOST_JOBS, ChildDied, JobAnswer, ReadJob, Sandbox
 
+pytestmark = pytest.mark.services
+
+short_in_make_test = pytest.mark.parametrize(
+    "job", [pytest.param("file", marks=pytest.mark.full), "short"], indirect=True
+)
+"""For tests that take long: `make test` runs them with the short document only."""
+
 PATIENCE_MS = 60_000
 MakeJob = Callable[[bytes], ReadJob]
 
@@ -224,6 +231,7 @@ def test_too_much_memory_is_answered_and_ends_the_child(scripted: Any, job: Make
 
 
 @pytest.mark.parametrize("piece", [b"<a>x</a>", b"<i title='abc'>"])
+@short_in_make_test
 def test_a_page_that_fills_the_memory_is_not_called_damaged(
     start: Any, job: MakeJob, piece: bytes
 ) -> None:
@@ -237,6 +245,7 @@ def test_a_page_that_fills_the_memory_is_not_called_damaged(
     assert outcome.code in ("memory-limit", "crashed")
 
 
+@short_in_make_test
 def test_too_much_processor_time_is_the_time_limit(scripted: Any, job: MakeJob) -> None:
     reading = scripted(doing("while True: pass"), SandboxLimits(seconds=0.5))
     reading.until_ready().send(job(b"words"))
@@ -245,6 +254,7 @@ def test_too_much_processor_time_is_the_time_limit(scripted: Any, job: MakeJob) 
     assert (caught.value.how, caught.value.code) == ("SIGXCPU", "time-limit")
 
 
+@short_in_make_test
 def test_processor_time_is_counted_for_each_job(scripted: Any, job: MakeJob) -> None:
     burn = "end = sum(os.times()[:2]) + 0.7\n    while sum(os.times()[:2]) < end: pass"
     reading = scripted(doing(burn), SandboxLimits(seconds=1.0))
@@ -351,6 +361,7 @@ def test_signals_meant_for_the_parent_do_not_end_the_child(start: Any, job: Make
     assert isinstance(parse_answer(reading.answer().raw), Extraction)
 
 
+@short_in_make_test
 def test_closing_ends_an_idle_child_by_asking_and_a_stuck_one_by_force(
     start: Any, scripted: Any, job: MakeJob
 ) -> None:

@@ -20,6 +20,8 @@ from fairlead.model.blobs import SHORT_BYTES
 from fairlead.model.documents import EventKind
 from fairlead.model.states import State
 
+pytestmark = pytest.mark.services
+
 STEPS = """
 import os, time
 from pathlib import Path

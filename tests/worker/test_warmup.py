@@ -5,10 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from fairlead.read import extract
 from fairlead.worker.sandbox.forkserver import ForkedProcess, ForkServer
 from fairlead.worker.sandbox.process import Sandbox
 from fairlead.worker.sandbox.warmup import samples
+
+pytestmark = pytest.mark.services
 
 
 def test_every_sample_is_read_by_a_reader_of_its_own(tmp_path: Path) -> None:

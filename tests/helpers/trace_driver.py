@@ -1,4 +1,4 @@
-"""Runs a trace in virtual time, on the model of the queue or on any engine with its interface."""
+"""Runs a trace in virtual time, on the queue model or on a queue with its interface."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from queuemodel import DEFAULT_PIPELINE, Place, QueueSettings, Start
+from queue_model import DEFAULT_PIPELINE, Place, QueueSettings, Start
 
 
-class Engine(Protocol):
+class QueueUnderTest(Protocol):
     """The interface of the model, which an adapter gives to another queue."""
 
     def submit(
@@ -78,7 +78,7 @@ class Submission:
 class Entry:
     """What happened, in the order in which it happened.
 
-    `what` is that of an event, or: start, end, failed, lost, retried; claims (idle workers claim
+    `kind` is that of an event, or: start, end, failed, lost, retried; claims (idle workers claim
     now), claimed (nothing more to claim). `places` is given on start, claims and claimed.
     """
 
@@ -110,17 +110,17 @@ class Run:
         return next((entry for entry in self.starts if entry.document == document), None)
 
 
-class Driver:
-    """Runs a trace on an engine.
+class TraceDriver:
+    """Runs a trace on a queue.
 
     At one instant: first all ends (in order of time, then of submission), then retries whose time
     has come, then the events in their order, then idle workers claim one after another.
     """
 
     def __init__(
-        self, engine: Engine, settings: QueueSettings, workers: int, events: Iterable[Event]
+        self, queue: QueueUnderTest, settings: QueueSettings, workers: int, events: Iterable[Event]
     ) -> None:
-        self.engine = engine
+        self.queue = queue
         self.events = list(events)
         self.run = Run(workers, settings)
         self.ends: dict[int, float] = {}
@@ -147,7 +147,7 @@ class Driver:
         times = [*self.ends.values(), *self.retries]
         if self.events:
             times.append(self.events[0].at)
-        if now > -math.inf and self.idle and (opening := self.engine.next_opening(now)) is not None:
+        if now > -math.inf and self.idle and (opening := self.queue.next_opening(now)) is not None:
             times.append(opening)
         return max(now, min(times)) if times else None
 
@@ -157,7 +157,7 @@ class Driver:
 
     def places(self) -> dict[str, Place]:
         accounts = {account or name for name, account in self.accounts.items()}
-        places = {account: self.engine.place(account) for account in accounts}
+        places = {account: self.queue.place(account) for account in accounts}
         return {account: place for account, place in places.items() if place is not None}
 
     def note(self, at: float, kind: str, **more: object) -> None:
@@ -174,14 +174,14 @@ class Driver:
         if attempt <= len(event.retries):
             kind = "failed"
             self.retries.append(now + event.retries[attempt - 1])
-            self.engine.fail_attempt(document, now, event.seconds, self.retries[-1])
+            self.queue.fail_attempt(document, now, event.seconds, self.retries[-1])
         else:
-            self.engine.finish(document, now, event.seconds)
+            self.queue.finish(document, now, event.seconds)
         self.note(now, kind, name=event.name, document=document, actual=event.seconds)
 
     def retry(self, now: float) -> None:
         self.retries = [at for at in self.retries if at > now]
-        for document in self.engine.due(now):
+        for document in self.queue.due(now):
             self.note(now, "retried", name=self.event_of(document).name, document=document)
 
     def take(self, event: Event, now: float) -> None:
@@ -189,7 +189,7 @@ class Driver:
 
     def take_submit(self, event: Event, now: float) -> None:
         self.accounts.setdefault(event.name, None)
-        document, count, priority = self.engine.submit(
+        document, count, priority = self.queue.submit(
             event.name,
             now=now,
             estimate=event.estimate,
@@ -197,7 +197,7 @@ class Driver:
             pipeline=event.pipeline,
         )
         assert document == len(self.run.submissions)
-        debt = self.engine.debt(self.accounts[event.name] or event.name, now)
+        debt = self.queue.debt(self.accounts[event.name] or event.name, now)
         self.run.submissions.append(Submission(now, event, document, count, priority, debt))
         self.note(now, "submit", name=event.name, document=document, event=event)
 
@@ -207,49 +207,49 @@ class Driver:
         used = 0.0
         if self.ends.pop(event.document, None) is not None:
             used = now - self.started[event.document]
-        if self.engine.cancel(event.document, now, used):
+        if self.queue.cancel(event.document, now, used):
             name = self.event_of(event.document).name
             self.note(now, "cancel", name=name, document=event.document, actual=used)
 
     def take_kill(self, event: Event, now: float) -> None:
         if self.ends.pop(event.document, None) is not None:
             self.attempts[event.document] -= 1
-            self.engine.lose(event.document, now)
+            self.queue.lose(event.document, now)
             name = self.event_of(event.document).name
             self.note(now, "lost", name=name, document=event.document)
 
     def take_pause(self, event: Event, now: float) -> None:
-        self.engine.pause(event.name, now)
+        self.queue.pause(event.name, now)
         self.note(now, "pause", name=event.name)
 
     def take_resume(self, event: Event, now: float) -> None:
-        self.engine.resume(event.name, now)
+        self.queue.resume(event.name, now)
         self.note(now, "resume", name=event.name)
 
     def take_cap(self, event: Event, now: float) -> None:
-        self.engine.set_cap(event.name, event.cap, now)
+        self.queue.set_cap(event.name, event.cap, now)
         self.note(now, "cap", name=event.name, event=event)
 
     def take_weight(self, event: Event, now: float) -> None:
-        self.engine.set_weight(event.name, event.weight, now)
+        self.queue.set_weight(event.name, event.weight, now)
         self.note(now, "weight", name=event.name, event=event)
 
     def take_account(self, event: Event, now: float) -> None:
         self.accounts[event.name] = event.account
-        self.engine.set_account(event.name, event.account, now)
+        self.queue.set_account(event.name, event.account, now)
         self.note(now, "account", name=event.name, event=event)
 
     def take_reset(self, event: Event, now: float) -> None:
-        self.engine.reset(event.name, now)
+        self.queue.reset(event.name, now)
         self.note(now, "reset", name=event.name)
 
     def take_switch(self, event: Event, now: float) -> None:
-        self.engine.switch(event.name, now)
+        self.queue.switch(event.name, now)
         self.note(now, "switch", name=event.name)
 
     def claim(self, now: float) -> None:
         self.note(now, "claims", idle=self.idle, places=self.places())
-        while self.idle and (start := self.engine.claim(now)) is not None:
+        while self.idle and (start := self.queue.claim(now)) is not None:
             document, name = start.document, start.customer
             self.attempts[document] = self.attempts.get(document, 0) + 1
             self.started[document] = now
@@ -260,9 +260,9 @@ class Driver:
 
 
 def run_trace(
-    engine: Engine, settings: QueueSettings, workers: int, events: Iterable[Event]
+    queue: QueueUnderTest, settings: QueueSettings, workers: int, events: Iterable[Event]
 ) -> Run:
-    return Driver(engine, settings, workers, events).run_all()
+    return TraceDriver(queue, settings, workers, events).run_all()
 
 
 def vector_trace(rows: list[dict[str, str]]) -> tuple[QueueSettings, int, list[Event]]:

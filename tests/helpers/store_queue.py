@@ -1,13 +1,13 @@
-"""A store behind the interface of the queue's model, so that a trace can be run on it."""
+"""A store behind the interface of the queue model, so that a trace can be run on it."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from queuedriver import Driver
-from queuemodel import DEFAULT_PIPELINE, Place, QueueSettings, Start
-from storekit import CRASHED, DONE, House, new_document
+from queue_model import DEFAULT_PIPELINE, Place, QueueSettings, Start
+from storekit import CRASHED, DONE, StoreUnderTest, new_document
+from trace_driver import TraceDriver
 
 from fairlead.model.documents import Claim, EventKind, Sniff, Submission
 from fairlead.policy.overdue_lane import OverdueLane
@@ -31,12 +31,12 @@ def rules_of(settings: QueueSettings) -> Rules:
     )
 
 
-class StoreEngine:
+class StoreQueue:
     """Documents are numbered in the order of submission, as in the model."""
 
-    def __init__(self, house: House, estimates: Sequence[float] = ()) -> None:
-        self.store, self.clock = house.store, house.clock
-        self.rules = house.rules
+    def __init__(self, fresh: StoreUnderTest, estimates: Sequence[float] = ()) -> None:
+        self.store, self.clock = fresh.store, fresh.clock
+        self.rules = fresh.rules
         self.ids: list[str] = []
         self.numbers: dict[str, int] = {}
         self.claims: dict[int, Claim] = {}
@@ -165,13 +165,13 @@ class StoreEngine:
         """There are no quotas."""
 
 
-class BatchDriver(Driver):
+class GroupClaimDriver(TraceDriver):
     """All idle workers of an instant claim together."""
 
-    engine: StoreEngine
+    queue: StoreQueue
 
     def claim(self, now: float) -> None:
-        starts = self.engine.claim_many(now, self.idle) if self.idle else []
+        starts = self.queue.claim_many(now, self.idle) if self.idle else []
         for start in starts:
             document = start.document
             self.attempts[document] = self.attempts.get(document, 0) + 1

@@ -17,7 +17,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
-from queuemodel import Customer, Document, QueueModel, QueueSettings, Record, Start
+from queue_model import Customer, Document, QueueModel, QueueSettings, Record, Start
 
 from fairlead.storage import Store
 from fairlead.storage.sql import claims
@@ -397,7 +397,9 @@ class Replay:
 
     def due(self, now: float) -> list[int]:
         delayed = [document for document in self.model.documents if document.state == "delayed"]
-        due = [(one.retry_at, one.number) for one in delayed if one.retry_at <= now]
+        due = [
+            (document.retry_at, document.number) for document in delayed if document.retry_at <= now
+        ]
         return [number for _, number in sorted(due)[:AT_ONCE]]
 
     def start(self, claim: RecordedClaim, start: RecordedStart) -> None:
@@ -408,9 +410,9 @@ class Replay:
         )
         if chosen is None or (chosen.document, chosen.lane) != (start.document, lane):
             own = [
-                (one.number, one.slot, one.turn, one.state, one.pipeline)
+                (document.number, document.slot, document.turn, document.state, document.pipeline)
                 for number in {start.document, chosen.document if chosen else start.document}
-                for one in self.model.documents.of(self.model.documents[number].customer.name)
+                for document in self.model.documents.of(self.model.documents[number].customer.name)
             ]
             self.differs(claim.version, f"{start} (lane: {lane}) and not {chosen}, of {own}")
             raise OutOfStep
@@ -445,7 +447,8 @@ class Replay:
         for name, settings in self.model.settings.pipelines.items():
             most = settings.max_running
             running = sum(
-                one.pipeline == name and one.state == "processing" for one in self.model.documents
+                document.pipeline == name and document.state == "processing"
+                for document in self.model.documents
             )
             if most is not None and running > most:
                 self.differs(version, f"{running} of pipeline {name} run, at most {most}")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from msgspec.structs import replace
-from queuemodel import Document, PipelineSettings, QueueModel, QueueSettings
+from queue_model import Document, PipelineSettings, QueueModel, QueueSettings
 
 from fairlead.model.customers import CustomerSettings
 from fairlead.model.documents import Broken, Delayed, Done, Failed, Outcome
@@ -60,7 +60,7 @@ class Lease:
     until: float
 
 
-class Model(QueueModel):
+class StoreModel(QueueModel):
     """Times are given. Documents are named by their ids."""
 
     def __init__(self, rules: Rules) -> None:
@@ -110,7 +110,11 @@ class Model(QueueModel):
         self.enter_or_leave(customer, now)
 
     def documents_of(self, name: str, *states: str) -> list[Document]:
-        return [one for one in self.documents if one.customer.name == name and one.state in states]
+        return [
+            document
+            for document in self.documents
+            if document.customer.name == name and document.state in states
+        ]
 
     def pending(self, name: str) -> int:
         return len(self.documents_of(name, "waiting", "delayed", "processing"))
@@ -148,7 +152,7 @@ class Model(QueueModel):
     def lose_leases(self, fences: list[int], now: float) -> int:
         for fence in fences:
             del self.leases[fence]
-        lost = [one for one in self.documents if self.history(one).fence in fences]
+        lost = [document for document in self.documents if self.history(document).fence in fences]
         for document in lost:
             self.lose_worker(document, now)
         return len(lost)
@@ -197,7 +201,7 @@ class Model(QueueModel):
         history.fence = fence
         self.leases[fence] = Lease(history.worker, now + self.rules.lease)
 
-    def held(self, id_: str, fence: int) -> Document | None:
+    def held_document(self, id_: str, fence: int) -> Document | None:
         document = self.document(id_)
         is_held = document.state == "processing" and self.history(document).fence == fence
         return document if is_held else None
@@ -206,7 +210,7 @@ class Model(QueueModel):
         """Whether the claim is held; all claims of its lease are renewed."""
         if fence in self.leases:
             self.leases[fence].until = now + self.rules.lease
-        return self.held(id_, fence) is not None
+        return self.held_document(id_, fence) is not None
 
     def rescue_from(self, worker: str, now: float) -> int:
         own = [fence for fence, lease in self.leases.items() if lease.worker == worker]
@@ -216,7 +220,7 @@ class Model(QueueModel):
 
     def settle(self, id_: str, fence: int, outcome: Outcome, now: float) -> bool:
         """Whether it is saved."""
-        document = self.held(id_, fence)
+        document = self.held_document(id_, fence)
         if document is None:
             return False
         history = self.history(document)
@@ -237,7 +241,7 @@ class Model(QueueModel):
 
     def keep(self, id_: str, fence: int, interim: Interim) -> bool:
         """Whether what the steps of a claim found is kept."""
-        document = self.held(id_, fence)
+        document = self.held_document(id_, fence)
         if document is None:
             return False
         self.history(document).interim = interim
@@ -255,7 +259,7 @@ class Model(QueueModel):
         self.fail_attempt(document.number, now, broken.seconds, due)
 
     def release(self, id_: str, fence: int, now: float) -> bool:
-        document = self.held(id_, fence)
+        document = self.held_document(id_, fence)
         if document is None:
             return False
         history = self.history(document)
@@ -295,7 +299,7 @@ class Model(QueueModel):
         return self.histories[document.number]
 
     def document(self, id_: str) -> Document:
-        return next(one for one in self.documents if self.history(one).id == id_)
+        return next(document for document in self.documents if self.history(document).id == id_)
 
     def state_of(self, document: Document) -> str:
         """As it is shown."""
@@ -319,7 +323,7 @@ class Model(QueueModel):
     def is_idle(self) -> bool:
         """Whether nothing runs, and nothing will run without an operator."""
         return not any(
-            one.state == "processing"
-            or (one.state in ("waiting", "delayed") and not one.customer.paused)
-            for one in self.documents
+            document.state == "processing"
+            or (document.state in ("waiting", "delayed") and not document.customer.paused)
+            for document in self.documents
         )

@@ -1,4 +1,4 @@
-"""The product's queue, wholly in memory, with the interface of the model."""
+"""The queue of `fairlead.policy`, wholly in memory, behind the interface of the queue model."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from itertools import count
 from typing import Any
 
 from msgspec.structs import replace
-from queuemodel import DEFAULT_PIPELINE, Place, QueueSettings, Start
+from queue_model import DEFAULT_PIPELINE, Place, QueueSettings, Start
 
 from fairlead.model.customers import Counter
 from fairlead.policy import queue
@@ -19,7 +19,7 @@ from fairlead.policy.queue_events import Ended, MemberChanged, Reset
 from fairlead.policy.quotas import Quota
 
 
-class PureQueue:
+class PolicyQueue:
     """Numbers stand for names: customers get positive ones, shared accounts negative ones."""
 
     def __init__(self, settings: QueueSettings) -> None:

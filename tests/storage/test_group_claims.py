@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from storekit import CRASHED, DAMAGED, DONE, House, StoreFactory, histories, house
+from storekit import CRASHED, DAMAGED, DONE, StoreFactory, StoreUnderTest, fresh_store, histories
 
 from fairlead.model.documents import Claim, NewDocument, Outcome, Submission
 from fairlead.policy.overdue_lane import OverdueLane
@@ -43,9 +43,9 @@ steps = st.lists(
 class Life:
     """One history, with groups as such or taken apart."""
 
-    def __init__(self, where: House, *, apart: bool) -> None:
-        self.store, self.clock, self.apart = where.store, where.clock, apart
-        self.held: list[Claim] = []
+    def __init__(self, fresh: StoreUnderTest, *, apart: bool) -> None:
+        self.store, self.clock, self.apart = fresh.store, fresh.clock, apart
+        self.claims: list[Claim] = []
         self.numbers = count(1)
         self.store.attend("engine", 2)
 
@@ -60,10 +60,10 @@ class Life:
     def claim(self, number: int) -> None:
         groups = [["worker"]] * number if self.apart else [["worker"] * number]
         for group in groups:
-            self.held += self.store.claim_for(group)
+            self.claims += self.store.claim_for(group)
 
     def finish(self, ends: list[tuple[Outcome, float | None, int]]) -> None:
-        taken, self.held = self.held[: len(ends)], self.held[len(ends) :]
+        taken, self.claims = self.claims[: len(ends)], self.claims[len(ends) :]
         outcomes = [(claim, self.outcome(*end)) for claim, end in zip(taken, ends, strict=False)]
         groups = [[outcome] for outcome in outcomes] if self.apart else [outcomes]
         for group in groups:
@@ -76,7 +76,7 @@ class Life:
         return DONE._replace(seconds=seconds, parts=tuple(self.new() for _ in range(parts)))
 
     def release(self, number: int) -> None:
-        taken, self.held = self.held[:number], self.held[number:]
+        taken, self.claims = self.claims[:number], self.claims[number:]
         self.store.release(taken)
 
     def wait(self, seconds: float) -> None:
@@ -88,7 +88,7 @@ class Life:
 
     def seen(self) -> Any:
         """All that shows of it, but to whose share the work counts that ends at a cap."""
-        ids = [claim.id for claim in self.held]
+        ids = [claim.id for claim in self.claims]
         fairness = self.store.fairness()
         fairness = replace(
             fairness, jain_index=None, accounts=(), lane_share=round(fairness.lane_share or 0.0, 9)
@@ -112,7 +112,7 @@ def test_a_group_does_what_its_members_would_do(
     @settings(max_examples=histories(store_factory, 60))
     @given(steps)
     def agree(history: list[tuple[Any, ...]]) -> None:
-        with house(store_factory, rules) as one, house(store_factory, rules) as other:
+        with fresh_store(store_factory, rules) as one, fresh_store(store_factory, rules) as other:
             lives = [Life(one, apart=False), Life(other, apart=True)]
             for kind, *values in history:
                 for life in lives:

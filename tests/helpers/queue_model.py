@@ -1,7 +1,8 @@
 """The queue written the plain way, as a test oracle: lists and sorting, no heap, no index.
 
-It follows DESIGN.md, section 3, and decision 0001, and knows no code of `fairlead.policy`, so that
-both can be wrong only separately. Names of accounts and names of customers must differ.
+It follows docs/discussion/fair.md and docs/decisions/0001-queue-of-customers.md, and imports
+nothing of `fairlead.policy`, so that no mistake is in both. Names of accounts and customers must
+differ.
 """
 
 from __future__ import annotations
@@ -503,8 +504,14 @@ class QueueModel:
         names = {document.pipeline for document in waiting}
         served = names if pipelines is None else names & set(pipelines)
         opened = {name for name in served if self.is_open(name, now)}
-        runnable = [one for one in self.customers.values() if self.customer_may_run(one)]
-        return [one for one in waiting if one.pipeline in opened and one.customer in runnable]
+        runnable = [
+            customer for customer in self.customers.values() if self.customer_may_run(customer)
+        ]
+        return [
+            document
+            for document in waiting
+            if document.pipeline in opened and document.customer in runnable
+        ]
 
     def lane_is_open(self) -> bool:
         return self.settings.share > 0 and self.credit >= self.settings.share - 1
@@ -522,7 +529,7 @@ class QueueModel:
         """The customer (fair: the account) that the lane takes."""
         overdue = []
         for owner in {self.owner(document.customer) for document in candidates}:
-            own = [one for one in candidates if self.owner(one.customer) == owner]
+            own = [document for document in candidates if self.owner(document.customer) == owner]
             last_starts = [
                 customer.last_start
                 for customer in self.customers.values()
@@ -543,13 +550,13 @@ class QueueModel:
     def next_by_classic(self, candidates: list[Document], overdue: str | None) -> Document:
         """By the lane the customer's oldest; else the first in turn at the best slot."""
         if overdue is not None:
-            own = [one for one in candidates if one.customer.name == overdue]
+            own = [document for document in candidates if document.customer.name == overdue]
             return min(own, key=lambda document: document.number)
         best = self.best_by_classic(candidates)
         own = [
-            one
-            for one in candidates
-            if one.customer is best.customer and one.pipeline == best.pipeline
+            document
+            for document in candidates
+            if document.customer is best.customer and document.pipeline == best.pipeline
         ]
         return min(own, key=lambda document: document.turn)
 
@@ -564,9 +571,9 @@ class QueueModel:
             holder = self.best_by_classic(candidates)
         else:
             own = [
-                one
-                for one in candidates
-                if one.customer is chosen.customer and one.pipeline == chosen.pipeline
+                document
+                for document in candidates
+                if document.customer is chosen.customer and document.pipeline == chosen.pipeline
             ]
             holder = min(own, key=lambda document: document.slot[1])
         holder.slot, chosen.slot = chosen.slot, holder.slot
@@ -576,11 +583,11 @@ class QueueModel:
     def next_by_fair(self, candidates: list[Document], overdue: str | None) -> Document:
         accounts = {self.account_of(document.customer) for document in candidates}
         account = overdue or min(accounts, key=lambda name: self.place_of((name, None)))
-        own = [one for one in candidates if self.account_of(one.customer) == account]
+        own = [document for document in candidates if self.account_of(document.customer) == account]
         if own[0].customer.account is not None:
             inside = {document.customer.name for document in own}
             first = min(inside, key=lambda name: self.place_of((account, name)))
-            own = [one for one in own if one.customer.name == first]
+            own = [document for document in own if document.customer.name == first]
         return min(own, key=lambda document: (not document.urgent, document.number))
 
     def start_by_fair(self, chosen: Document, overdue: str | None, now: float) -> Start:
@@ -650,8 +657,8 @@ class QueueModel:
 
     def is_below_max_running(self, name: str) -> bool:
         most = self.pipeline(name).max_running
-        running = [one for one in self.documents if one.state == "processing"]
-        return most is None or sum(one.pipeline == name for one in running) < most
+        running = [document for document in self.documents if document.state == "processing"]
+        return most is None or sum(document.pipeline == name for document in running) < most
 
     def is_open(self, name: str, now: float) -> bool:
         return self.is_below_max_running(name) and self.tokens_at(name, now) >= 1 - TOKEN_ROUNDING
@@ -672,7 +679,9 @@ class QueueModel:
     def next_opening(self, now: float) -> float | None:
         """When the next pipeline opens that only lacks a token and has something waiting."""
         times = []
-        for name in {one.pipeline for one in self.documents if one.state == "waiting"}:
+        for name in {
+            document.pipeline for document in self.documents if document.state == "waiting"
+        }:
             limit, tokens = self.pipeline(name).limit, self.tokens_at(name, now)
             if (
                 limit is not None
@@ -687,17 +696,17 @@ class QueueModel:
     def switch_to_fair(self, now: float) -> None:
         unit = self.settings.unit
         next_counts = {name: self.count_of_next(name, now) for name in self.customers}
-        waiting = [one for one in self.documents if one.state == "waiting"]
+        waiting = [document for document in self.documents if document.state == "waiting"]
         self.policy = "fair"
         self.forget_fair_numbers()
         for customer in self.customers.values():
             self.records_of(customer)
         for record in self.records.values():
-            own = [one for one in self.customers.values() if self.is_of(one, record)]
+            own = [customer for customer in self.customers.values() if self.is_of(customer, record)]
             counts = sum(next_counts[customer.name] for customer in own)
             record.debt = max(0.0, -counts * unit - self.queued(record) / self.weight_of(record))
             record.debt_at = now
-        for document in sorted(waiting, key=lambda one: one.slot):
+        for document in sorted(waiting, key=lambda document: document.slot):
             if self.customer_may_run(document.customer):
                 self.enter_or_leave(document.customer, now)
 

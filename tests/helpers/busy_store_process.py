@@ -1,6 +1,6 @@
 """One of several processes that use a store in every way at once, for `seconds`.
 
-    queueworker.py KIND FOLDER POLICY PROCESS SECONDS BASE
+    busy_store_process.py KIND FOLDER POLICY PROCESS SECONDS BASE
 
 It prints `ready`, waits for a line, and works. Ids of documents that were accepted are appended to
 FOLDER/accepted-PROCESS, right after the store said so: they survive a kill.
@@ -18,8 +18,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from queuehistory import ProcessClock, record
-from queuemodel import PipelineSettings, QueueSettings
+from committed_history import ProcessClock, record
+from queue_model import PipelineSettings, QueueSettings
 from storekit import CRASHED, DAMAGED, DONE, STORES, RulesInForce
 
 from fairlead.errors import InvalidTransition, PendingCapReached
@@ -84,7 +84,7 @@ class Worker:
         self.store, self.process, self.accepted = store, process, accepted
         self.name = f"worker {process}"
         self.random = random.Random(process)
-        self.held: list[Claim] = []
+        self.claims: list[Claim] = []
         self.known: list[str] = []
         self.numbers = self.backlog = 0
         self.done: Counter[str] = Counter()
@@ -161,11 +161,11 @@ class Worker:
         claims = self.store.claim_for(workers, ahead)
         self.done["claimed"] += len(claims)
         self.backlog -= len(claims)
-        self.held += claims
+        self.claims += claims
 
     def finish(self) -> None:
-        number = self.random.randint(1, max(1, len(self.held)))
-        ending, self.held = self.held[:number], self.held[number:]
+        number = self.random.randint(1, max(1, len(self.claims)))
+        ending, self.claims = self.claims[:number], self.claims[number:]
         outcomes = [(claim, self.outcome()) for claim in ending]
         if outcomes:
             self.done.update(f"finish {saved}" for saved in self.store.finish_all(outcomes))
@@ -176,19 +176,19 @@ class Worker:
         return outcome._replace(seconds=round(self.random.uniform(0.5, 12.0), 3))
 
     def renew(self) -> None:
-        if self.held:
-            lost = self.store.renew(self.held)
+        if self.claims:
+            lost = self.store.renew(self.claims)
             self.done["lost"] += len(lost)
-            self.held = [claim for claim in self.held if claim not in lost]
+            self.claims = [claim for claim in self.claims if claim not in lost]
 
     def release(self) -> None:
-        ending, self.held = self.held[-2:], self.held[:-2]
+        ending, self.claims = self.claims[-2:], self.claims[:-2]
         if ending:
             self.store.release(ending)
 
     def forget(self) -> None:
         """As if it were another process, which died."""
-        self.held = []
+        self.claims = []
 
     def cancel(self) -> None:
         if self.known:

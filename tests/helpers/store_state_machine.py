@@ -16,8 +16,8 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 from msgspec.structs import replace
-from storekit import CRASHED, DAMAGED, DONE, StoreFactory, house, new_document
-from storemodel import Model
+from store_model import StoreModel
+from storekit import CRASHED, DAMAGED, DONE, StoreFactory, fresh_store, new_document
 
 from fairlead.errors import InvalidTransition, PendingCapReached
 from fairlead.model.customers import CustomerRecord
@@ -81,8 +81,8 @@ class StoreMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.stack = ExitStack()
-        self.house = self.stack.enter_context(house(type(self).factory, RULES))
-        self.model = Model(RULES)
+        self.fresh = self.stack.enter_context(fresh_store(type(self).factory, RULES))
+        self.model = StoreModel(RULES)
         self.claims: list[Claim] = []
         self.switch(self.policy)
 
@@ -91,11 +91,11 @@ class StoreMachine(RuleBasedStateMachine):
 
     @property
     def store(self) -> Store:
-        return self.house.store
+        return self.fresh.store
 
     @property
     def now(self) -> float:
-        return self.house.clock.now
+        return self.fresh.clock.now
 
     # --- actions ---
 
@@ -233,7 +233,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([2.0, 4.0, 10.0, 11.0, 31.0]))
     def advance(self, seconds: float) -> None:
-        self.house.clock.advance(seconds)
+        self.fresh.clock.advance(seconds)
 
     @precondition(lambda self: self.model.documents)
     @rule(back=st.integers(0, 30))
@@ -373,7 +373,7 @@ class StoreMachine(RuleBasedStateMachine):
     def held_claims_agree(self) -> None:
         lost = set(self.store.lost(self.claims))
         assert lost == {
-            claim for claim in self.claims if not self.model.held(claim.id, claim.fence)
+            claim for claim in self.claims if not self.model.held_document(claim.id, claim.fence)
         }
 
 

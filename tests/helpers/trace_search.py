@@ -1,4 +1,4 @@
-"""A search for the trace that strains the guarantees most, on any engine."""
+"""A search for the trace that strains the guarantees most, on any queue."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from guarantees import History, checks_of
-from queuedriver import Engine, Event, run_trace
-from queuemodel import DEFAULT_PIPELINE, PipelineSettings, QueueSettings
+from queue_model import DEFAULT_PIPELINE, PipelineSettings, QueueSettings
+from trace_driver import Event, QueueUnderTest, run_trace
 
-EngineFactory = Callable[[QueueSettings], Engine]
+QueueFactory = Callable[[QueueSettings], QueueUnderTest]
 
 CUSTOMERS = "abcdef"
 LENGTHS = (0.2, 1.0, 1.0, 2.0, 5.0, 9.0)
@@ -27,11 +27,11 @@ class Trace:
     events: tuple[Event, ...]
 
 
-def check_trace(factory: EngineFactory, trace: Trace) -> dict[str, float]:
+def check_trace(factory: QueueFactory, trace: Trace) -> dict[str, float]:
     """The ratio of each check."""
     events = sorted(trace.events, key=lambda event: event.at)
-    engine = factory(trace.settings)
-    run = run_trace(engine, trace.settings, trace.workers, [*trace.setup, *events])
+    queue = factory(trace.settings)
+    run = run_trace(queue, trace.settings, trace.workers, [*trace.setup, *events])
     history = History(run)
     return {name: check(history) for name, check in checks_of(trace.settings.policy).items()}
 
@@ -142,10 +142,10 @@ class TraceMaker:
         return replace(
             trace,
             events=tuple(
-                replace(one, at=max(0.0, one.at + by))
-                if one.name == chosen.name and one.at >= chosen.at
-                else one
-                for one in trace.events
+                replace(event, at=max(0.0, event.at + by))
+                if event.name == chosen.name and event.at >= chosen.at
+                else event
+                for event in trace.events
             ),
         )
 
@@ -160,8 +160,10 @@ class TraceMaker:
         return replace(
             trace,
             events=tuple(
-                replace(one, seconds=seconds, estimate=estimate) if one.name == chosen.name else one
-                for one in trace.events
+                replace(event, seconds=seconds, estimate=estimate)
+                if event.name == chosen.name
+                else event
+                for event in trace.events
             ),
         )
 
@@ -169,7 +171,7 @@ class TraceMaker:
         if len(trace.events) < 4:
             return trace
         remaining = self.random.sample(trace.events, len(trace.events) - self.random.randint(1, 3))
-        return replace(trace, events=tuple(one for one in trace.events if one in remaining))
+        return replace(trace, events=tuple(event for event in trace.events if event in remaining))
 
     def repeated(self, trace: Trace) -> Trace:
         if len(trace.events) > 90:
@@ -180,8 +182,8 @@ class TraceMaker:
     def grown(self, trace: Trace) -> Trace:
         if len(trace.events) > 90:
             return trace
-        is_right = all(one.seconds == one.estimate for one in trace.events)
-        names = sorted({one.name for one in trace.events if one.name}) or ["a"]
+        is_right = all(event.seconds == event.estimate for event in trace.events)
+        names = sorted({event.name for event in trace.events if event.name}) or ["a"]
         return replace(
             trace, events=trace.events + tuple(self.burst("".join(names), is_right=is_right))
         )
@@ -200,7 +202,7 @@ class Worst:
 
 
 def search(
-    factory: EngineFactory, policy: str, *, steps: int, seed: int, stop_at_violation: bool = False
+    factory: QueueFactory, policy: str, *, steps: int, seed: int, stop_at_violation: bool = False
 ) -> dict[str, Worst]:
     """The worst trace found for each check.
 
@@ -217,6 +219,6 @@ def search(
             worst[name].violations += strain > 1
             if strain > worst[name].ratio:
                 worst[name].ratio, worst[name].trace = strain, trace
-        if stop_at_violation and any(one.violations for one in worst.values()):
+        if stop_at_violation and any(result.violations for result in worst.values()):
             break
     return worst

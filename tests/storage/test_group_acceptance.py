@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from storekit import STORES, RulesInForce, histories, house, new_document, submission
+from storekit import STORES, RulesInForce, fresh_store, histories, new_document, submission
 
 from fairlead.errors import DailyBytesReached, Refused, UnknownCustomer
 from fairlead.model.documents import Document, NewDocument, Sniff, Submission
@@ -73,7 +73,7 @@ def test_a_batch_is_as_good_as_one_after_the_other(name: str, policy: PolicyName
     @given(batches)
     def compare(history: list[list[Submission]]) -> None:
         rules = Rules(policy=policy, unit=0.05)
-        with house(factory, rules) as together, house(factory, rules) as apart:
+        with fresh_store(factory, rules) as together, fresh_store(factory, rules) as apart:
             for store in (together.store, apart.store):
                 for customer, own in KNOWN.items():
                     store.add_customer(customer, **own)

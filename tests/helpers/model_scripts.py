@@ -1,11 +1,11 @@
-"""Random scripts that the model and the product's queue both play, and their results."""
+"""Random scripts for the queue model and the queues with its interface, and their results."""
 
 from __future__ import annotations
 
 import random
 from typing import Any, NamedTuple
 
-from queuemodel import PipelineSettings, QueueModel, QueueSettings
+from queue_model import PipelineSettings, QueueModel, QueueSettings
 
 NAMES = ("a", "b", "c", "d", "e")
 SHARED = "shared"
@@ -75,18 +75,18 @@ def _value(lot: random.Random, kind: str) -> Any:
     return values.get(kind)
 
 
-def play(engine: Any, script: Script) -> list[Any]:
+def play(queue: Any, script: Script) -> list[Any]:
     """Counts of submissions and starts of claims, in order."""
-    player = _Player(engine)
+    player = _Player(queue)
     for step in script.steps:
         getattr(player, step.kind, player.set)(step)
     return player.shown
 
 
 class _Player:
-    def __init__(self, engine: Any) -> None:
+    def __init__(self, queue: Any) -> None:
         self.shown: list[Any] = []
-        self._engine = engine
+        self._queue = queue
         self._running: list[int] = []
         self._documents = 0
 
@@ -94,17 +94,17 @@ class _Player:
         estimate, urgent, is_slow = step.value
         pipeline = "slow" if is_slow else "default"
         self._documents += 1
-        _, *checked = self._engine.submit(
+        _, *checked = self._queue.submit(
             step.name, now=step.now, estimate=estimate, urgent=urgent, pipeline=pipeline
         )
         self.shown.append(("submitted", *checked))
 
     def claim(self, step: Step) -> None:
-        self._engine.due(step.now)
+        self._queue.due(step.now)
         self._claim(step.now, step.value)
 
     def _claim(self, now: float, pipelines: list[str] | None = None) -> bool:
-        start = self._engine.claim(now, pipelines)
+        start = self._queue.claim(now, pipelines)
         if start is None:
             self.shown.append("nothing")
             return False
@@ -118,37 +118,37 @@ class _Player:
             how, actual = step.value
             document = self._running.pop(step.pick % len(self._running))
             if how == "finish":
-                self._engine.finish(document, step.now, actual)
+                self._queue.finish(document, step.now, actual)
             elif how == "lose":
-                self._engine.lose(document, step.now)
+                self._queue.lose(document, step.now)
             else:
-                self._engine.fail_attempt(document, step.now, actual, step.now + 5.0)
+                self._queue.fail_attempt(document, step.now, actual, step.now + 5.0)
 
     def cancel(self, step: Step) -> None:
         if self._documents:
             document = step.pick % self._documents
-            self._engine.cancel(document, step.now, 1.0)
+            self._queue.cancel(document, step.now, 1.0)
             self._running = [other for other in self._running if other != document]
 
     def drain(self, step: Step) -> None:
         """End all that runs, and claim until nothing may start."""
         for document in self._running:
-            self._engine.finish(document, step.now, 3.0)
+            self._queue.finish(document, step.now, 3.0)
         self._running = []
-        self._engine.due(step.now)
+        self._queue.due(step.now)
         while self._claim(step.now):
             pass
 
     def set(self, step: Step) -> None:
         match step.kind:
             case "cap":
-                self._engine.set_cap(step.name, step.value, step.now)
+                self._queue.set_cap(step.name, step.value, step.now)
             case "weight":
-                self._engine.set_weight(step.name, step.value, step.now)
+                self._queue.set_weight(step.name, step.value, step.now)
             case "account":
-                self._engine.set_account(step.name, step.value, step.now)
+                self._queue.set_account(step.name, step.value, step.now)
             case _:
-                getattr(self._engine, step.kind)(step.name, step.now)
+                getattr(self._queue, step.kind)(step.name, step.now)
 
 
 def expected(script: Script) -> list[Any]:
