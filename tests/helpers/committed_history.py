@@ -105,8 +105,8 @@ def _write_claim(
     body = {
         "at": tx.now,
         "rows": rows,
-        "workers": sum(len(room.workers) for room in requested.rooms),
-        "ahead": sum(len(room.ahead) for room in requested.rooms),
+        "workers": sum(len(request.workers) for request in requested.requests),
+        "ahead": sum(len(request.ahead) for request in requested.requests),
         "is_partial": result.is_partial,
         "starts": [(number, *charges[number]) for number in numbers],
     }

@@ -22,7 +22,7 @@ from storekit import CRASHED, DAMAGED, DONE, StoreFactory, fresh_store, new_docu
 from fairlead.errors import InvalidTransition, PendingCapReached
 from fairlead.model.customers import CustomerRecord
 from fairlead.model.documents import Claim, Delayed, Outcome, Saved, Sniff, Submission
-from fairlead.model.pipelines import Pipeline, Room
+from fairlead.model.pipelines import ClaimRequest, Pipeline
 from fairlead.model.results import Interim, decode_interim
 from fairlead.policy.overdue_lane import OverdueLane
 from fairlead.policy.queue import PolicyName
@@ -141,8 +141,8 @@ class StoreMachine(RuleBasedStateMachine):
         self, worker: str, free: int, ahead: int, served: list[str] | None = None
     ) -> None:
         last = self.store.last_event()
-        room = Room([worker] * free, [worker] * ahead, served)
-        claims, _ = self.store.claim_rooms([room])
+        request = ClaimRequest([worker] * free, [worker] * ahead, served)
+        claims, _ = self.store.claim_requests([request])
         claimed = [event for event in self.store.events(after=last) if event.kind == "claimed"]
         self.model.bring_back(self.now)
         expected = []

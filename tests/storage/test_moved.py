@@ -8,7 +8,7 @@ import pytest
 from storekit import DONE, LEASE, Clock, must_claim, new_document
 
 from fairlead.model.documents import Document, EventKind, Moved, Saved, Submission
-from fairlead.model.pipelines import Pipeline, Room
+from fairlead.model.pipelines import ClaimRequest, Pipeline
 from fairlead.model.results import Interim, decode_interim
 from fairlead.model.states import State
 from fairlead.policy.queue import PolicyName
@@ -174,9 +174,9 @@ def test_nobody_serves_a_queue_that_nobody_attends(store: Store, clock: Clock) -
     assert store.unserved() == [QUEUE]
 
 
-def test_rooms_of_both_queues_are_filled(store: Store) -> None:
+def test_requests_of_both_queues_are_filled(store: Store) -> None:
     first, second = submit(store, "acme", 2)
     move(store)
-    rooms = [Room(["slot"], (), ["invoices"]), Room(["puller"], (), [QUEUE])]
-    claims, _ = store.claim_rooms(rooms)
+    requests = [ClaimRequest(["slot"], (), ["invoices"]), ClaimRequest(["puller"], (), [QUEUE])]
+    claims, _ = store.claim_requests(requests)
     assert {claim.id: claim.worker for claim in claims} == {first.id: "puller", second.id: "slot"}

@@ -6,7 +6,7 @@ import pytest
 from storekit import Clock, new_document
 
 from fairlead.model.documents import Claim, Submission
-from fairlead.model.pipelines import Pipeline, Room
+from fairlead.model.pipelines import ClaimRequest, Pipeline
 from fairlead.policy.queue import PolicyName
 from fairlead.storage import Store
 
@@ -40,25 +40,31 @@ def test_pipelines_are_chosen_from_in_the_order_of_the_queue(store: Store, clock
     for customer in ("one", "two", "three", "four"):
         wanted += submit(store, customer, 1, "invoices" if len(wanted) % 2 else "default")
         clock.advance(1)
-    room = Room([f"worker {number}" for number in range(4)], (), ["default", "invoices"])
-    assert ids(store.claim_rooms([room])[0]) == wanted
+    request = ClaimRequest([f"worker {number}" for number in range(4)], (), ["default", "invoices"])
+    assert ids(store.claim_requests([request])[0]) == wanted
 
 
 def test_each_room_is_filled_in_the_order_of_the_queue_and_no_further(
     store: Store, policy: PolicyName
 ) -> None:
     plain, slow = submit(store, "acme", 3), submit(store, "bolt", 3, "slow")
-    rooms = [Room(["slot 1", "slot 2"], (), ["default"]), Room(["step"], (), ["slow"])]
-    claims, _ = store.claim_rooms(rooms)
+    requests = [
+        ClaimRequest(["slot 1", "slot 2"], (), ["default"]),
+        ClaimRequest(["step"], (), ["slow"]),
+    ]
+    claims, _ = store.claim_requests(requests)
     assert sorted(ids(claims)) == sorted([*plain[:2], slow[0]]), policy
     assert {claim.worker for claim in claims if claim.pipeline == "slow"} == {"step"}
-    assert ids(store.claim_rooms([Room(["step"], (), ["slow"])])[0]) == slow[1:2]
+    assert ids(store.claim_requests([ClaimRequest(["step"], (), ["slow"])])[0]) == slow[1:2]
 
 
 def test_documents_are_prefetched_only_for_the_pipelines_of_that_room(store: Store) -> None:
     plain, slow = submit(store, "acme", 3), submit(store, "bolt", 3, "slow")
-    rooms = [Room(["slot"], (), ["default", "slow"]), Room((), ["slot"] * 5, ["default"])]
-    claims, _ = store.claim_rooms(rooms)
+    requests = [
+        ClaimRequest(["slot"], (), ["default", "slow"]),
+        ClaimRequest((), ["slot"] * 5, ["default"]),
+    ]
+    claims, _ = store.claim_requests(requests)
     assert ids(claims) == plain
     assert ids(store.claim_for(["slot"], pipelines=["default", "slow"])) == slow[:1]
 
@@ -69,7 +75,7 @@ def test_a_quota_holds_back_one_pipeline_and_nobody_else(
     store.use_quotas([Pipeline("invoices", limit="2/s")])
     limited = submit(store, "acme", 5, "invoices")
     free = submit(store, "acme", 2)
-    claims, opens_in = store.claim_rooms([Room(["worker"] * 9)])
+    claims, opens_in = store.claim_requests([ClaimRequest(["worker"] * 9)])
     assert sorted(ids(claims)) == sorted([*limited[:2], *free]), policy
     assert opens_in == pytest.approx(0.5, abs=0.01)
     clock.advance(opens_in)

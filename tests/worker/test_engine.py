@@ -20,7 +20,7 @@ from fairlead.blobs.local import LocalBlobs
 from fairlead.demo.samples import samples
 from fairlead.errors import DamagedData, MissingExtra, StoreUnreachable, TemporarilyUnavailable
 from fairlead.model.documents import Claim, Document, EventKind
-from fairlead.model.pipelines import Room
+from fairlead.model.pipelines import ClaimRequest
 from fairlead.model.states import State
 from fairlead.worker import engine as local
 from fairlead.worker.engine import LocalEngine, Stop
@@ -411,13 +411,13 @@ def test_an_interruption_gives_back_the_claims_and_ends_the_children(
 def test_a_claim_whose_answer_was_interrupted_is_given_back(fairlead: Fairlead) -> None:
     """A Ctrl-C while the claim waits for somebody else's commit: it is claimed all the same."""
     documents = fairlead.submit_many("acme", letters(3))
-    claim_rooms = fairlead.store.claim_rooms
+    claim_requests = fairlead.store.claim_requests
 
-    def claim_and_be_interrupted(rooms: Sequence[Room]) -> tuple[list[Claim], float]:
-        assert claim_rooms(rooms)[0]
+    def claim_and_be_interrupted(requests: Sequence[ClaimRequest]) -> tuple[list[Claim], float]:
+        assert claim_requests(requests)[0]
         raise KeyboardInterrupt
 
-    fairlead.store.claim_rooms = claim_and_be_interrupted  # type: ignore[method-assign]
+    fairlead.store.claim_requests = claim_and_be_interrupted  # type: ignore[method-assign]
     with pytest.raises(KeyboardInterrupt):
         fairlead.run_until_idle(workers=2)
     current = [fairlead.document(document.id) for document in documents]

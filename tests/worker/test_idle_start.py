@@ -10,7 +10,7 @@ import pytest
 
 from fairlead import Fairlead
 from fairlead.model.documents import Claim
-from fairlead.model.pipelines import Room
+from fairlead.model.pipelines import ClaimRequest
 from fairlead.model.states import State
 from fairlead.service import run_in_thread
 from fairlead.storage.sqlite import inotify
@@ -70,16 +70,16 @@ def test_a_submission_of_another_process_wakes_it(fairlead: Fairlead) -> None:
 def test_a_commit_between_a_claim_in_vain_and_the_sleep_is_not_missed(
     fairlead: Fairlead, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    claim_rooms = fairlead.store.claim_rooms
+    claim_requests = fairlead.store.claim_requests
     submitted: list[str] = []
 
-    def claim_and_submit(rooms: Sequence[Room]) -> tuple[list[Claim], float]:
-        claims, opens_in = claim_rooms(rooms)
+    def claim_and_submit(requests: Sequence[ClaimRequest]) -> tuple[list[Claim], float]:
+        claims, opens_in = claim_requests(requests)
         if not claims and not submitted:
             submitted.append(fairlead.submit("acme", b"letter", name="letter.txt").id)
         return claims, opens_in
 
-    monkeypatch.setattr(fairlead.store, "claim_rooms", claim_and_submit)
+    monkeypatch.setattr(fairlead.store, "claim_requests", claim_and_submit)
     run_while(fairlead, lambda: fairlead.wait(submitted, timeout=TIMEOUT))
     assert fairlead.document(submitted[0]).state is State.DONE
 

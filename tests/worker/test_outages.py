@@ -45,7 +45,7 @@ PASSING = [
 ]
 PLACES: list[tuple[type[object], str]] = [
     (SqliteStore, "attend"),
-    (SqliteStore, "claim_rooms"),
+    (SqliteStore, "claim_requests"),
     (SqliteStore, "finish_all"),
     (LocalBlobs, "put_all"),
     (LocalBlobs, "path"),
@@ -208,7 +208,7 @@ def test_an_engine_in_an_outage_can_be_stopped(
         if engine.is_held_up:
             engine.stop()
 
-    for place in ((SqliteStore, "claim_rooms"), (JobDir, "add"), (LocalBlobs, "put_all")):
+    for place in ((SqliteStore, "claim_requests"), (JobDir, "add"), (LocalBlobs, "put_all")):
         engine = fairlead.services.engine(1, on_tick=stop_if_held_up)
         with monkeypatch.context() as patch:
             Away(patch, place, DiskFull("full"))

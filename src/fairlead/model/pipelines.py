@@ -89,8 +89,8 @@ class Pipeline(NamedTuple):
         return {"steps": list(self.steps), **outputs, **values}
 
 
-class Room(NamedTuple):
-    """Room for documents of some pipelines: free workers, then workers that prefetch.
+class ClaimRequest(NamedTuple):
+    """What a worker process may take of some pipelines: for free workers, then prefetched.
 
     `pipelines` is None for all pipelines.
     """

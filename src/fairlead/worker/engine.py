@@ -22,7 +22,7 @@ from fairlead.backoff import Attempts, Outage
 from fairlead.errors import FairleadError, TemporarilyUnavailable
 from fairlead.model.blobs import BlobStore
 from fairlead.model.documents import Broken, Claim, Failed, Progress
-from fairlead.model.pipelines import READ, Pipeline, Room
+from fairlead.model.pipelines import READ, ClaimRequest, Pipeline
 from fairlead.policy.retry import RetryRule
 from fairlead.service import WakePipe
 from fairlead.steps.pool import StepPool
@@ -308,24 +308,27 @@ class LocalEngine:
             self._release_prefetched()
         free = sum(slot.is_free for slot in self.workers.slots)
         wanted = self.prefetch.wanted(free, len(self.workers.slots), busy)
-        room = self.runner.room()
-        if (wanted or room) and self._may_find_work(free, room=bool(room)):
+        capacity = self.runner.free_capacity()
+        if (wanted or capacity) and self._may_find_work(free, capacity=bool(capacity)):
             self.workers.apply_new_limits()
             free = sum(slot.is_free for slot in self.workers.slots)
             at_once = max(0, free - len(self.prefetch.claims))
             self._check_blobs()
-            rooms = [*self._rooms_to_read(at_once, wanted), *self._rooms_of_steps(room)]
-            claims, opens_in = self._store.claim_rooms(rooms)
+            requests = [
+                *self._requests_to_read(at_once, wanted),
+                *self._requests_of_steps(capacity),
+            ]
+            claims, opens_in = self._store.claim_requests(requests)
             self._opens_at = time.monotonic() + opens_in
             for_slots = [claim for claim in claims if not self.runner.begin(claim)]
             if wanted:
                 self.prefetch.add(for_slots, free=at_once, wanted=wanted)
-            places = sum(number for number, _ in room.values())
-            self.runner.ran_dry = len(claims) - len(for_slots) < places
+            wanted_by_steps = sum(number for number, _ in capacity.values())
+            self.runner.ran_dry = len(claims) - len(for_slots) < wanted_by_steps
             self._start_prefetched()
             self.runner.start_waiting()
 
-    def _rooms_to_read(self, at_once: int, wanted: int) -> list[Room]:
+    def _requests_to_read(self, at_once: int, wanted: int) -> list[ClaimRequest]:
         """Rooms for queues that begin with reading; only those that end with it are prefetched."""
         names = list(islice(cycle([slot.name for slot in self.workers.slots]), wanted))
         now, ahead = names[:at_once], names[at_once:]
@@ -333,12 +336,16 @@ class LocalEngine:
         names_of_all = [queue.name for queue in queues]
         names_of_short = [queue.name for queue in queues if queue.reads_only]
         if names_of_short == names_of_all:
-            return [Room(now, ahead, names_of_all)]
-        return [Room(now, (), names_of_all), Room((), ahead, names_of_short)]
+            return [ClaimRequest(now, ahead, names_of_all)]
+        return [ClaimRequest(now, (), names_of_all), ClaimRequest((), ahead, names_of_short)]
 
-    def _rooms_of_steps(self, room: Mapping[str, tuple[int, list[str]]]) -> list[Room]:
+    def _requests_of_steps(
+        self, capacity: Mapping[str, tuple[int, list[str]]]
+    ) -> list[ClaimRequest]:
         name = self.workers.names[0]
-        return [Room([name] * number, (), pipelines) for number, pipelines in room.values()]
+        return [
+            ClaimRequest([name] * number, (), pipelines) for number, pipelines in capacity.values()
+        ]
 
     def _check_blobs(self) -> None:
         """Claim nothing while blobs are unavailable; object storage is checked less often."""
@@ -347,7 +354,7 @@ class LocalEngine:
             self._files.check()
             self._texts.check()
 
-    def _may_find_work(self, free: int, *, room: bool) -> bool:
+    def _may_find_work(self, free: int, *, capacity: bool) -> bool:
         """After a claim that got too few: only after a commit, or when time has passed."""
         open_names = [queue.name for queue in self.runner.open_queues()]
         has_opened, self._open_names = open_names != self._open_names, open_names
@@ -356,11 +363,11 @@ class LocalEngine:
             return True
         if has_opened or time.monotonic() >= self._opens_at:
             return True
-        if self.prefetch.fell_short and not (free or room):
+        if self.prefetch.fell_short and not (free or capacity):
             return False
         has_dry_slots = not free or self.prefetch.ran_dry
-        has_dry_places = not room or self.runner.ran_dry
-        return not (has_dry_slots and has_dry_places) or self._changes.changed()
+        has_dry_pools = not capacity or self.runner.ran_dry
+        return not (has_dry_slots and has_dry_pools) or self._changes.changed()
 
     def _start_prefetched(self) -> None:
         for slot, claim in self.prefetch.assignments(self.workers.slots):

@@ -83,7 +83,7 @@ class Prefetch:
         self.ran_dry, self.fell_short = len(claims) < free, len(claims) < wanted
 
     def assignments(self, slots: Sequence[WorkerSlot]) -> Iterator[tuple[WorkerSlot, Claim]]:
-        """Which slot gets which claim: free slots first, then those with room for more."""
+        """Which slot gets which claim: free slots first, then those that can take more."""
         free = [slot for slot in slots if slot.is_free]
         while free and self.claims:
             claim = self._take_for_free(slots)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from fairlead.errors import InvalidResult, InvalidStep, JobLost
 from fairlead.model.blobs import BlobStore
 from fairlead.model.documents import Claim, Failed, Progress, Saved
-from fairlead.model.pipelines import Pipeline, Room, pipeline_of
+from fairlead.model.pipelines import ClaimRequest, Pipeline, pipeline_of
 from fairlead.policy.retry import RetryRule
 from fairlead.steps.outcomes import Outcome, Returned, StepOptions
 from fairlead.worker.pipeline_run import PipelineRun, resumed_run
@@ -75,7 +75,7 @@ class PulledJobs:
             self._attend(owner, step)
         # Each job has a lease of its own: one that is not renewed ends alone.
         workers = [f"{owner}#{secrets.token_hex(4)}" for _ in range(most)]
-        claims, opens_in = self._store.claim_rooms([Room(workers, (), queues)])
+        claims, opens_in = self._store.claim_requests([ClaimRequest(workers, (), queues)])
         runs = [self._resumed(claim) for claim in claims]
         jobs = [_job(run) for run in runs if _is_in_its_queue(run)]
         self._start_over(run for run in runs if not _is_in_its_queue(run))

@@ -84,23 +84,23 @@ class StepRunner:
             pool.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    # --- room for claims ---
+    # --- capacity for claims ---
 
     def open_queues(self) -> list[Pipeline]:
         """The queues of which no document waits for room in a pool."""
         waiting = {run.claim.pipeline for runs in self._waiting.values() for run in runs}
         return [queue for queue in self.queues.values() if queue.name not in waiting]
 
-    def room(self) -> dict[str, tuple[int, list[str]]]:
+    def free_capacity(self) -> dict[str, tuple[int, list[str]]]:
         """For each first step: how many documents may start, and the queues that begin with it."""
-        rooms: dict[str, tuple[int, list[str]]] = {}
+        capacity: dict[str, tuple[int, list[str]]] = {}
         for queue in self.open_queues():
             step = queue.steps[0]
             pool = self._pools.get(step)
             free = 0 if pool is None else pool.free() - len(self._waiting[step])
             if free > 0:
-                rooms.setdefault(step, (free, []))[1].append(queue.name)
-        return rooms
+                capacity.setdefault(step, (free, []))[1].append(queue.name)
+        return capacity
 
     # --- documents ---
 

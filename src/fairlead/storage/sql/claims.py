@@ -11,7 +11,7 @@ from math import inf
 from typing import Any, NamedTuple
 
 from fairlead.model.documents import WORKER_LOST, Claim, EventKind, Progress
-from fairlead.model.pipelines import DEFAULT_PIPELINE, Room
+from fairlead.model.pipelines import DEFAULT_PIPELINE, ClaimRequest
 from fairlead.policy.fairness import start_bound
 from fairlead.policy.queue import MayStart, Start
 from fairlead.policy.queue_entry import QueuedDocument
@@ -27,20 +27,22 @@ LEAST_WIDTH = 8
 
 
 class Requested(NamedTuple):
-    """The workers that request documents. A pipeline has at most one room of each sort."""
+    """The workers that request documents. A pipeline has at most one request of each sort."""
 
-    rooms: Sequence[Room]
+    requests: Sequence[ClaimRequest]
 
     @property
     def number(self) -> int:
-        return sum(len(room.workers) + len(room.ahead) for room in self.rooms)
+        return sum(len(request.workers) + len(request.ahead) for request in self.requests)
 
     @property
     def pipelines(self) -> Sequence[str] | None:
         """The pipelines whose documents may start; None: all."""
-        if any(room.pipelines is None for room in self.rooms):
+        if any(request.pipelines is None for request in self.requests):
             return None
-        return list(dict.fromkeys(chain.from_iterable(room.pipelines or () for room in self.rooms)))
+        return list(
+            dict.fromkeys(chain.from_iterable(request.pipelines or () for request in self.requests))
+        )
 
     def without(self, claims: Sequence[Claim]) -> Requested:
         """The request that remains after these claims."""
@@ -49,36 +51,42 @@ class Requested(NamedTuple):
             now.take(claim.pipeline) or ahead.take(claim.pipeline)
         return Requested(
             [
-                Room(list(workers), list(workers_ahead), room.pipelines)
-                for room, workers, workers_ahead in zip(
-                    self.rooms, now.by_room, ahead.by_room, strict=True
+                ClaimRequest(list(workers), list(workers_ahead), request.pipelines)
+                for request, workers, workers_ahead in zip(
+                    self.requests, now.by_request, ahead.by_request, strict=True
                 )
             ]
         )
 
 
 class _IdleWorkers:
-    """The workers of each room without a document."""
+    """The workers of each request without a document."""
 
     def __init__(self, requested: Requested, *, ahead: bool) -> None:
-        self._rooms = requested.rooms
+        self._requests = requested.requests
         self.is_ahead = ahead
-        self.by_room = [deque(room.ahead if ahead else room.workers) for room in self._rooms]
+        self.by_request = [
+            deque(request.ahead if ahead else request.workers) for request in self._requests
+        ]
 
     def open_pipelines(self) -> Sequence[str] | None:
-        """The pipelines of rooms with idle workers; None: all."""
-        rooms = [room for room, workers in zip(self._rooms, self.by_room, strict=True) if workers]
-        return Requested(rooms).pipelines
+        """The pipelines of requests with idle workers; None: all."""
+        requests = [
+            request
+            for request, workers in zip(self._requests, self.by_request, strict=True)
+            if workers
+        ]
+        return Requested(requests).pipelines
 
     def at_once(self) -> int:
-        """How many documents may be chosen before a room may be full."""
-        idle = [workers for workers in self.by_room if workers]
+        """How many documents may be chosen before a request may be full."""
+        idle = [workers for workers in self.by_request if workers]
         return len(idle[0]) if len(idle) == 1 else min(len(idle), 1)
 
     def take(self, pipeline: str) -> str | None:
         """The next idle worker for a document of this pipeline; None: there is none."""
-        for room, workers in zip(self._rooms, self.by_room, strict=True):
-            if workers and room.takes(pipeline):
+        for request, workers in zip(self._requests, self.by_request, strict=True):
+            if workers and request.takes(pipeline):
                 return workers.popleft()
         return None
 
@@ -293,7 +301,7 @@ def _choose(
 def _assign(
     loaded: LoadedQueue, tx: Transaction, idle: _IdleWorkers, may_start: MayStart | None = None
 ) -> list[_Assignment]:
-    """Documents for idle workers; several rooms are filled one document at a time."""
+    """Documents for idle workers; several requests are filled one document at a time."""
     assignments: list[_Assignment] = []
     while number := idle.at_once():
         starts = loaded.queue.choose(number, tx.now, idle.open_pipelines(), may_start)

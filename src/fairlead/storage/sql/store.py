@@ -33,7 +33,7 @@ from fairlead.model.documents import (
 from fairlead.model.explanations import PipelineState, QueuePlace
 from fairlead.model.keys import Key, KeyOwner, StoredKey
 from fairlead.model.pipeline_figures import PipelineCounts
-from fairlead.model.pipelines import DEFAULT_PIPELINE, Pipeline, Room
+from fairlead.model.pipelines import DEFAULT_PIPELINE, ClaimRequest, Pipeline
 from fairlead.model.results import Content, Interim
 from fairlead.model.states import State
 from fairlead.model.submissions import NotBefore
@@ -189,10 +189,10 @@ class Store(ABC):
 
         Only documents of these pipelines; None: of all.
         """
-        return self.claim_rooms([Room(workers, ahead, pipelines)])[0]
+        return self.claim_requests([ClaimRequest(workers, ahead, pipelines)])[0]
 
-    def claim_rooms(self, rooms: Sequence[Room]) -> tuple[list[Claim], float]:
-        """Claim documents for each room, in the order of the queue.
+    def claim_requests(self, requests: Sequence[ClaimRequest]) -> tuple[list[Claim], float]:
+        """Claim documents for each request, in the order of the queue.
 
         The second value is the seconds until a quota that holds documents back lets one start.
 
@@ -201,7 +201,7 @@ class Store(ABC):
         """
         self.follow_settings()
         claimed: list[Claim] = []
-        requested = claims.Requested(rooms)
+        requested = claims.Requested(requests)
         width = requested.number + 1
         while True:
             try:
