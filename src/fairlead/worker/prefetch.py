@@ -90,8 +90,8 @@ class Prefetch:
             slot = min(free, key=lambda slot: slot.preference(claim))
             free.remove(slot)
             yield slot, claim
-        while self.claims and (room := self._with_room(slots, self.claims[0])) is not None:
-            yield room, self.claims.popleft()
+        while self.claims and (slot_for := self._slot_for(slots, self.claims[0])) is not None:
+            yield slot_for, self.claims.popleft()
 
     def withdraw_stuck(self, slots: Sequence[WorkerSlot]) -> None:
         """Take back ready documents from behind documents that take long."""
@@ -119,13 +119,13 @@ class Prefetch:
         So a customer rarely occupies two children.
         """
         for number, claim in enumerate(self.claims):
-            if self._with_room(slots, claim) is None:
+            if self._slot_for(slots, claim) is None:
                 del self.claims[number]
                 return claim
         return self.claims.popleft()
 
-    def _with_room(self, slots: Sequence[WorkerSlot], claim: Claim) -> WorkerSlot | None:
+    def _slot_for(self, slots: Sequence[WorkerSlot], claim: Claim) -> WorkerSlot | None:
         """Of the slots in which the claim can be made ready, the one with the least to read."""
         depth = 0 if self._mean is None else int(READY_SECONDS / max(self._mean, 1e-6))
-        room = [slot for slot in slots if slot.has_room_for(claim, depth)]
-        return min(room, key=lambda slot: slot.behind, default=None)
+        possible = [slot for slot in slots if slot.has_room_for(claim, depth)]
+        return min(possible, key=lambda slot: slot.behind, default=None)
