@@ -1,12 +1,11 @@
-"""Measures uploads over HTTP: durable, one commit a request, and stored nowhere.
+"""Measures uploads over HTTP: durable, with one commit for each request, and without storing.
 
-What stores nothing is measured twice: behind our own doors, with key, limits and checks, and as a
-plain endpoint of FastAPI has it, which reads the upload and asks for nothing.
+Uploads that are not stored are measured twice: on Fairlead's server, with authentication, limits
+and checks, and on a plain FastAPI endpoint that only reads the upload.
 
 python -m bench.http [--seconds S] [--rounds N] [--clients N] [--size BYTES] [--flush-ms MS]
 
-How much it pays to share commits depends on the disk: the slower it flushes, the more. `--flush-ms`
-shows a slower one than this machine has.
+Group commit gains more on disks that flush slowly. `--flush-ms` simulates a slower disk.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ _one_at_a_time = ThreadPoolExecutor(1)
 
 
 class Round(NamedTuple):
-    """Answers a second, 95 % of them within so many seconds, with so many seconds of CPU each."""
+    """Responses a second, the 95th percentile of their time, and CPU seconds of the server each."""
 
     rate: float
     p95: float
@@ -56,7 +55,7 @@ class Round(NamedTuple):
 
 
 async def nowhere(request: Request) -> Response:
-    """Reads the same upload with the same checks, and stores nothing."""
+    """Reads the upload with all checks, and does not store it."""
     context = context_of(request)
     await context.auth.caller(request)
     upload = await read_upload(request, context)
@@ -65,7 +64,7 @@ async def nowhere(request: Request) -> Response:
 
 
 async def alone(request: Request) -> Response:
-    """The same promise, kept for one request after the other."""
+    """Stores the upload durably, with a commit of its own."""
     context = context_of(request)
     caller = await context.auth.caller(request)
     upload = await read_upload(request, context)
@@ -79,7 +78,7 @@ async def alone(request: Request) -> Response:
 
 
 async def plain(request: Request) -> dict[str, int]:
-    """Reads an upload as anybody would, without a question."""
+    """Reads the upload without any check."""
     parser = PushMultipartParser("x")
     size = 0
     async for chunk in request.stream():
@@ -93,7 +92,7 @@ PLAIN, NOWHERE, DURABLE, ALONE = WAYS = (
     "durable",
     "one commit a request",
 )
-_IN_ITS_PLACE = {NOWHERE: nowhere, ALONE: alone}
+_HANDLERS = {NOWHERE: nowhere, ALONE: alone}
 
 
 def run_plain_server(listener: socket.socket) -> None:
@@ -103,12 +102,12 @@ def run_plain_server(listener: socket.socket) -> None:
 
 
 def run_server(data: str, way: str, listener: socket.socket) -> None:
-    """Our server, where uploads are taken in this way."""
+    """Fairlead's server, which handles uploads in this way."""
     with Fairlead(data, settings={"requests_a_second": "none"}) as fairlead:
         context = ServerContext(fairlead)
         app = create_inner(context)
-        if way in _IN_ITS_PLACE:
-            app.routes.insert(0, APIRoute(ADDRESS, _IN_ITS_PLACE[way], methods=["POST"]))
+        if way in _HANDLERS:
+            app.routes.insert(0, APIRoute(ADDRESS, _HANDLERS[way], methods=["POST"]))
         config = server_config(guarded(app, context), fairlead.settings.request_timeout)
         reduce_garbage_collection()
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -116,7 +115,7 @@ def run_server(data: str, way: str, listener: socket.socket) -> None:
 
 
 class SlowDisk(SqliteWriter):
-    """Writes as if every flush took so many seconds longer."""
+    """A writer whose every flush takes so many seconds longer."""
 
     seconds = 0.0
 
@@ -140,7 +139,7 @@ def request_bytes(key: str, content: bytes) -> bytes:
 
 
 class Client(asyncio.Protocol):
-    """Sends a request, waits for the answer, sends the next; as lean as can be."""
+    """Sends a request, waits for the response, sends the next, with little CPU of its own."""
 
     def __init__(self, request: bytes, until: float) -> None:
         self.answers: list[float] = []
@@ -181,15 +180,17 @@ class Client(asyncio.Protocol):
 async def load(
     port: int, requests: list[bytes], clients: int, seconds: float, *, refusals: bool = False
 ) -> tuple[float, float]:
-    """Answers a second, and the 95th percentile of the time to an answer."""
+    """Responses a second, and the 95th percentile of the time to a response."""
     loop, began = asyncio.get_running_loop(), time.perf_counter()
-    made = [Client(requests[each % len(requests)], began + seconds) for each in range(clients)]
-    for each in made:
-        await loop.create_connection(lambda client=each: client, "127.0.0.1", port)  # type: ignore[misc]
-    await asyncio.gather(*(each.done for each in made))
+    senders = [
+        Client(requests[number % len(requests)], began + seconds) for number in range(clients)
+    ]
+    for client in senders:
+        await loop.create_connection(lambda client=client: client, "127.0.0.1", port)  # type: ignore[misc]
+    await asyncio.gather(*(client.done for client in senders))
     took = time.perf_counter() - began
-    assert refusals or not any(each.bad for each in made), "an upload was refused"
-    times = sorted(itertools.chain.from_iterable(each.answers for each in made))
+    assert refusals or not any(client.bad for client in senders), "an upload was refused"
+    times = sorted(itertools.chain.from_iterable(client.answers for client in senders))
     return len(times) / took, times[int(0.95 * len(times))] if times else 0.0
 
 
@@ -198,7 +199,7 @@ def start_server(data: Path, way: str) -> tuple[Any, int]:
 
 
 def started(run: Callable[..., None], *arguments: str) -> tuple[Any, int]:
-    """A process with a server on a port of its own."""
+    """Start a server in a process of its own; return the process and the port."""
     listener = bound_socket("127.0.0.1", 0)
     context = multiprocessing.get_context("fork")
     server = context.Process(target=run, args=(*arguments, listener), daemon=True)
@@ -207,13 +208,13 @@ def started(run: Callable[..., None], *arguments: str) -> tuple[Any, int]:
 
 
 def cpu_seconds(process: int) -> float:
-    """What the process has used so far, in user and system mode."""
+    """The CPU time of the process so far, in user and system mode."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def measured(server: Any, port: int, requests: list[bytes], clients: int, seconds: float) -> Round:
-    """One round of load, with the server's CPU for each answer."""
+    """One round of load, with the server's CPU time for each response."""
     before, began = cpu_seconds(server.pid), time.perf_counter()
     rate, p95 = asyncio.run(load(port, requests, clients, seconds))
     answers = rate * (time.perf_counter() - began)
@@ -221,7 +222,7 @@ def measured(server: Any, port: int, requests: list[bytes], clients: int, second
 
 
 def measure_neighbours(data: Path, seconds: float) -> None:
-    """How long a modest customer waits for an answer beside one that is at its limit."""
+    """How long a customer with few requests waits beside one that is at its rate limit."""
     with Fairlead(data) as fairlead:
         modest, greedy = (fairlead.keys.add(name)[0] for name in ("modest", "greedy"))
         fairlead.customers.set("greedy", requests_a_second=500.0, requests_burst=500)
@@ -290,12 +291,12 @@ def main(
                 server.terminate()
                 server.join()
         measure_neighbours(Path(made) / "neighbours", seconds)
-    for way, each in rounds_by_way.items():
-        rates = sorted(one.rate for one in each)
+    for way, measurements in rounds_by_way.items():
+        rates = sorted(measurement.rate for measurement in measurements)
         print(
             f"{way}: {median(rates):,.0f} uploads/s ({rates[0]:,.0f} to {rates[-1]:,.0f}), 95 % "
-            f"within {1000 * median(one.p95 for one in each):.0f} ms, "
-            f"{1000 * median(one.cpu for one in each):.2f} ms of CPU each"
+            f"within {1000 * median(one.p95 for one in measurements):.0f} ms, "
+            f"{1000 * median(one.cpu for one in measurements):.3f} ms of CPU each"
         )
     of_plain, of_ours, times = (
         share(rounds_by_way[DURABLE], rounds_by_way[way]) for way in (PLAIN, NOWHERE, ALONE)
