@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from fairlead import Fairlead
-from fairlead.errors import InvalidSetting, NotReady, UnknownFile, UnknownPipeline
+from fairlead.errors import DamagedData, InvalidSetting, NotReady, UnknownFile, UnknownPipeline
 from fairlead.model.blobs import SHORT_BYTES
 from fairlead.model.documents import EventKind
 from fairlead.model.states import State
@@ -346,6 +346,20 @@ def test_a_document_that_cannot_be_given_to_its_step_costs_no_other_claim(
     ended = [fairlead.document(document.id) for document in documents]
     assert [(document.state, document.attempts) for document in ended] == [(State.DONE, 1)] * 4
     assert not failures
+
+
+def test_a_damaged_result_of_an_earlier_step_fails_its_document_only(
+    fairlead: Fairlead, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def find_damage(key: str, _sha256: str) -> bytes:
+        raise DamagedData(f"the file {key} is damaged")
+
+    monkeypatch.setattr(fairlead.texts, "read", find_damage)
+    damaged = fairlead.submit("acme", b"word " * SHORT_BYTES, name="once.txt")
+    sound = fairlead.submit("acme", b"word", name="once.txt")
+    fairlead.run_until_idle(workers=1)
+    assert fairlead.document(damaged.id).error == "corrupt"
+    assert fairlead.document(sound.id).state is State.DONE
 
 
 def test_an_engine_that_never_began_removes_no_files_when_it_closes(

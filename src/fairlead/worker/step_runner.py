@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from math import inf
 from pathlib import Path
 
-from fairlead.errors import InvalidSetting, TemporarilyUnavailable
+from fairlead.errors import DamagedData, InvalidSetting, TemporarilyUnavailable
 from fairlead.model.blobs import ABSENT, BlobStore
 from fairlead.model.documents import Broken, Claim, Failed
 from fairlead.model.pipelines import READ, Pipeline, pipeline_of
@@ -251,6 +251,8 @@ class StepRunner:
                 else:
                     long = run.read_content(content, self._texts)
                     (self._make_folder(run) / name).write_bytes(long)
+        except DamagedData:
+            return missing_bytes()
         except OSError as error:
             raise TemporarilyUnavailable(
                 f"a document cannot be given to a step ({error}); repair that"
@@ -300,8 +302,12 @@ class StepRunner:
         if isinstance(outcome, Returned):
             unknown = unknown_pipelines(outcome, self._pipelines)
             if unknown is None:
-                run.add_returned(outcome, end.seconds, self._texts)
-                self._go_on_after_step(run)
+                try:
+                    run.add_returned(outcome, end.seconds, self._texts)
+                except DamagedData:
+                    self._end(run, missing_bytes())
+                else:
+                    self._go_on_after_step(run)
                 return
             outcome = Invalid(unknown)
         run.add_work(end.seconds)
@@ -312,5 +318,5 @@ class StepRunner:
         options = self._pools[run.next_step or ""].options or StepOptions()
         self._end(run, end_of_step(run, outcome, options, self._retry()))
 
-    def _end(self, run: PipelineRun, how: Stage | Failed | Delay | Move | Interim) -> None:
+    def _end(self, run: PipelineRun, how: Stage | Failed | Broken | Delay | Move | Interim) -> None:
         self._results.add(FinishedJob(run.claim, how, run.claim_seconds, run))
