@@ -20,8 +20,7 @@ class LimitedConnection(asyncio.Protocol):
     The middleware reports when a request begins and ends. Bytes that arrive in between belong to
     headers, or to the rest of a body that was refused: both must end within `timeout` seconds, else
     the connection is closed. Within a request, each piece of the body must come within `timeout`
-    seconds. One timer for each connection serves both: one for each piece would cost a
-    twentieth of the CPU of an upload.
+    seconds. One timer for each connection serves both, with less CPU than one for each piece.
     """
 
     def __init__(

@@ -25,7 +25,7 @@ Outcome = list[Document] | Exception
 
 
 class _WaitingUpload:
-    """An upload that waits for its batch. `asyncio.shield` would do, for 2 us of CPU."""
+    """An upload that waits for its batch, as with `asyncio.shield`, but with less CPU."""
 
     __slots__ = ("_future", "_is_dropped", "_outcome", "offer")
 

@@ -25,7 +25,7 @@ LONG_WAL = 8000
 SHORT_WAL = 256
 """Pages of the WAL that are allowed on any disk."""
 LOOK_PAGES = 64
-"""Pages that the WAL grows between two looks at the room on the disk, each as long as 20 rows."""
+"""Pages that the WAL grows between two looks at the free space of the disk."""
 MAY_CHECKPOINT_IN_THREAD = tuple(map(int, apsw.sqlite_lib_version().split("."))) >= (3, 51, 3)
 """Before 3.51.3, SQLite could lose pages that were written during a checkpoint."""
 

@@ -44,7 +44,7 @@ STATEMENTS = 1024
 """Prepared statements in the cache. Each row of an executemany uses an entry up: with apsw's 100,
 a batch of 34 documents would evict all of them."""
 AT_ONCE = 16
-"""Rows that one statement inserts: each takes 1.2 to 2.4 us instead of 1.5 to 3.5, one by one."""
+"""Rows that one statement inserts: with less CPU than a statement for each row."""
 _NUMBERED = re.compile(r"\?\d")
 
 _FIRST_PRAGMAS = """
