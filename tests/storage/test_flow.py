@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from storekit import DONE, Clock, RulesInForce, must_claim, submit
+from storekit import DONE, LEASE, Clock, RulesInForce, must_claim, submit
 
+from fairlead.model.engines import EngineReport, StepUse
 from fairlead.policy.forecast import FinishedDocument
 from fairlead.storage import Store
 
@@ -36,3 +37,13 @@ def test_under_fair_arrivals_lie_ahead_of_the_clock(store: Store, rules: RulesIn
     place = store.place(store.documents()[0].id)
     assert place is not None
     assert place.own_seconds == place.seconds > 0
+
+
+def test_engines_report_their_steps_until_their_attendance_ends(store: Store, clock: Clock) -> None:
+    uses = (StepUse("read", 4, 1), StepUse("crm:post", 0, 0, "there is no module crm"))
+    store.attend("engine", 4, ["default"], uses)
+    assert store.engines() == [EngineReport("engine", 4, ("default",), uses)]
+    store.attend("engine", 2, ["default", "crm"])
+    assert store.engines() == [EngineReport("engine", 2, ("default", "crm"))]
+    clock.advance(LEASE + 1)
+    assert store.engines() == []

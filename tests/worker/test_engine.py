@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from enginekit import letters, long_document
@@ -248,12 +249,12 @@ def test_leases_are_renewed_as_soon_as_the_store_is_back(
         engine.workers.match_count()
         attend, tries = fairlead.store.attend, 0
 
-        def fail_once(name: str, workers: int, pipelines: Sequence[str]) -> None:
+        def fail_once(name: str, *report: Any) -> None:
             nonlocal tries
             tries += 1
             if tries == 1:
                 raise StoreUnreachable("the database is away")
-            attend(name, workers, pipelines)
+            attend(name, *report)
 
         monkeypatch.setattr(fairlead.store, "attend", fail_once)
         turns = 0

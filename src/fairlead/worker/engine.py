@@ -22,6 +22,7 @@ from fairlead.backoff import Attempts, Outage
 from fairlead.errors import FairleadError, TemporarilyUnavailable
 from fairlead.model.blobs import BlobStore
 from fairlead.model.documents import Broken, Claim, Failed, Progress
+from fairlead.model.engines import StepUse
 from fairlead.model.pipelines import READ, ClaimRequest, Pipeline
 from fairlead.policy.retry import RetryRule
 from fairlead.service import WakePipe
@@ -461,12 +462,20 @@ class LocalEngine:
             return
         if self._is_due("heartbeat", self._lease() / 3) or was_away:
             self._store.attend(
-                self.workers.names[0], len(self.workers.slots), list(self.runner.queues)
+                self.workers.names[0],
+                len(self.workers.slots),
+                list(self.runner.queues),
+                self._step_use(),
             )
             claims = [*self._claims(), *self._results.unsaved()]
             self._drop(self._store.renew(claims) if claims else [])
         elif claims := self._claims():
             self._drop(self._store.lost(claims))
+
+    def _step_use(self) -> list[StepUse]:
+        slots = self.workers.slots
+        reading = sum(slot.claim is not None for slot in slots)
+        return [StepUse(READ, len(slots), reading), *self.runner.use()]
 
     def _claims(self) -> list[Claim]:
         in_slots = (claim for slot in self.workers.slots for claim in slot.claims)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Sequence
 from math import inf
 from pathlib import Path
@@ -16,6 +16,7 @@ from pathlib import Path
 from fairlead.errors import DamagedData, InvalidSetting, TemporarilyUnavailable
 from fairlead.model.blobs import ABSENT, BlobStore
 from fairlead.model.documents import Broken, Claim, Failed
+from fairlead.model.engines import StepUse
 from fairlead.model.pipelines import READ, Pipeline, pipeline_of
 from fairlead.model.results import Interim
 from fairlead.policy.retry import RetryRule
@@ -101,6 +102,19 @@ class StepRunner:
             if free > 0:
                 capacity.setdefault(step, (free, []))[1].append(queue.name)
         return capacity
+
+    def use(self) -> list[StepUse]:
+        """The capacity of each step here, and its documents."""
+        busy = Counter(run.next_step for run in self._running.values())
+        return [
+            StepUse(
+                step,
+                0 if pool.options is None else pool.options.concurrency,
+                busy[step],
+                pool.problem if pool.options is None else None,
+            )
+            for step, pool in self._pools.items()
+        ]
 
     # --- documents ---
 

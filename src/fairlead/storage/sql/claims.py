@@ -11,6 +11,8 @@ from math import inf
 from typing import Any, NamedTuple
 
 from fairlead.model.documents import WORKER_LOST, Claim, EventKind, Progress
+from fairlead.model.engines import EngineReport
+from fairlead.model.json import to_json
 from fairlead.model.pipelines import DEFAULT_PIPELINE, ClaimRequest
 from fairlead.policy.fairness import start_bound
 from fairlead.policy.queue import MayStart, Start
@@ -504,10 +506,12 @@ def _customers_of(tx: Transaction, claims: Iterable[Claim]) -> dict[str, int]:
     return {name: tx.connection.execute(sql("customer_id"), (name,)).get for name in names}
 
 
-def attend(tx: Transaction, engine: str, workers: int, pipelines: Sequence[str]) -> None:
+def attend(tx: Transaction, report: EngineReport) -> None:
     """Record an engine's workers as alive for the duration of a lease."""
     until = tx.now + tx.rules.lease
-    tx.connection.execute(sql("attend"), (engine, workers, until, json.dumps(list(pipelines))))
+    queues, steps = to_json(report.queues).decode(), to_json(report.steps).decode()
+    row = (report.engine, report.workers, until, queues, steps)
+    tx.connection.execute(sql("attend"), row)
 
 
 def leave(tx: Transaction, engine: str) -> None:

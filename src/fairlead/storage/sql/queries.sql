@@ -438,8 +438,12 @@ SELECT document, lease FROM running WHERE worker IN (SELECT value FROM json_each
 SELECT DISTINCT worker FROM running;
 
 -- name: attend
-INSERT INTO attendance (engine, workers, until, pipelines) VALUES (?1, ?2, ?3, ?4)
-ON CONFLICT (engine) DO UPDATE SET workers = ?2, until = ?3, pipelines = ?4;
+INSERT INTO attendance (engine, workers, until, pipelines, steps) VALUES (?1, ?2, ?3, ?4, ?5)
+ON CONFLICT (engine) DO UPDATE SET workers = ?2, until = ?3, pipelines = ?4, steps = ?5;
+
+-- name: engines
+-- The reports of engines whose attendance has not ended.
+SELECT engine, workers, pipelines, steps FROM attendance WHERE until > ? ORDER BY engine;
 
 -- name: served_pipelines
 SELECT pipelines FROM attendance WHERE until > ? AND workers > 0;

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
+from fairlead.model.engines import EngineReport, StepUse
 from fairlead.model.explanations import PipelineState
+from fairlead.model.json import from_json
 from fairlead.model.pipelines import DEFAULT_PIPELINE, Pipeline
 from fairlead.policy.quotas import Quota, limit_text, quota_text
 from fairlead.policy.rules import Rules
@@ -81,6 +83,19 @@ def unserved(connection: Connection, _rules: Rules, now: float) -> list[str]:
         return []
     waiting = {row[0] for row in connection.execute(sql("waiting_pipelines"))}
     return sorted(waiting - served)
+
+
+def engines(connection: Connection, _rules: Rules, now: float) -> list[EngineReport]:
+    """The latest reports of engines that run."""
+    return [
+        EngineReport(
+            engine,
+            workers,
+            from_json(tuple[str, ...], queues),
+            from_json(tuple[StepUse, ...], steps),
+        )
+        for engine, workers, queues, steps in connection.execute(sql("engines"), (now,))
+    ]
 
 
 def served_queues(connection: Connection, now: float) -> set[str]:

@@ -307,7 +307,8 @@ CREATE TABLE attendance (               -- engines that run, and their workers
   engine TEXT PRIMARY KEY,
   workers INTEGER NOT NULL,
   until REAL NOT NULL,
-  pipelines TEXT NOT NULL               -- JSON: the pipelines that it serves
+  pipelines TEXT NOT NULL,              -- JSON: the pipelines that it serves
+  steps TEXT NOT NULL                   -- JSON: a `StepUse` for each of its steps
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE blob_places (              -- places of blobs, with the installation's id in a marker

@@ -30,6 +30,7 @@ from fairlead.model.documents import (
     Tally,
     Totals,
 )
+from fairlead.model.engines import EngineReport, StepUse
 from fairlead.model.explanations import PipelineState, QueuePlace
 from fairlead.model.keys import Key, KeyOwner, StoredKey
 from fairlead.model.pipeline_figures import PipelineCounts
@@ -292,10 +293,19 @@ class Store(ABC):
         return self._write(lambda tx: ends.rescue_from(tx, worker))
 
     def attend(
-        self, engine: str, workers: int, pipelines: Sequence[str] = (DEFAULT_PIPELINE,)
+        self,
+        engine: str,
+        workers: int,
+        queues: Sequence[str] = (DEFAULT_PIPELINE,),
+        steps: Sequence[StepUse] = (),
     ) -> None:
-        """Record the workers and pipelines of an engine, for the duration of a lease."""
-        self._write(lambda tx: claims.attend(tx, engine, workers, pipelines), durable=False)
+        """Record the workers, queues and steps of an engine, for the duration of a lease."""
+        report = EngineReport(engine, workers, tuple(queues), tuple(steps))
+        self._write(lambda tx: claims.attend(tx, report), durable=False)
+
+    def engines(self) -> list[EngineReport]:
+        """The latest reports of all engines and pulling programs that run."""
+        return self._read_queue(quotas.engines)
 
     def leave(self, engine: str) -> None:
         """Record that an engine has stopped."""
