@@ -6,7 +6,7 @@ import pytest
 from storekit import Clock, new_document
 
 from fairlead.model.documents import Claim, Submission
-from fairlead.model.pipelines import ClaimRequest, Pipeline
+from fairlead.model.pipelines import ClaimLimit, ClaimRequest, Pipeline
 from fairlead.policy.queue import PolicyName
 from fairlead.storage import Store
 
@@ -67,6 +67,21 @@ def test_documents_are_prefetched_only_for_the_pipelines_of_that_room(store: Sto
     claims, _ = store.claim_requests(requests)
     assert ids(claims) == plain
     assert ids(store.claim_for(["slot"], pipelines=["default", "slow"])) == slow[:1]
+
+
+def test_limits_of_a_request_share_its_workers_among_queues(store: Store) -> None:
+    """At most one of `slow` starts, and with those claimed ahead there are two of it in all."""
+    slow, plain = submit(store, "bolt", 4, "slow"), submit(store, "acme", 5)
+    limits = [
+        ClaimLimit(1, 2, frozenset({"slow"})),
+        ClaimLimit(3, 100, frozenset({"slow", "default"})),
+    ]
+    request = ClaimRequest(["now"] * 4, ["ahead"] * 4, ["slow", "default"], limits)
+    claims, _ = store.claim_requests([request])
+    started = [claim.id for claim in claims if claim.worker == "now"]
+    prefetched = [claim.id for claim in claims if claim.worker == "ahead"]
+    assert sorted(started) == sorted([slow[0], *plain[:2]])
+    assert sorted(prefetched) == sorted([slow[1], *plain[2:]])
 
 
 def test_a_quota_holds_back_one_pipeline_and_nobody_else(

@@ -89,15 +89,24 @@ class Pipeline(NamedTuple):
         return {"steps": list(self.steps), **outputs, **values}
 
 
+class ClaimLimit(NamedTuple):
+    """At most so many documents of these queues together: for free workers, and in all."""
+
+    now: int
+    total: int
+    queues: frozenset[str]
+
+
 class ClaimRequest(NamedTuple):
     """What a worker process may take of some pipelines: for free workers, then prefetched.
 
-    `pipelines` is None for all pipelines.
+    `pipelines` is None for all pipelines; then there are no `limits`.
     """
 
     workers: Sequence[str] = ()
     ahead: Sequence[str] = ()
     pipelines: Sequence[str] | None = None
+    limits: Sequence[ClaimLimit] = ()
 
     def takes(self, pipeline: str) -> bool:
         return self.pipelines is None or pipeline in self.pipelines

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from fairlead.model.documents import WORKER_LOST, Claim, EventKind, Progress
 from fairlead.model.engines import EngineReport
 from fairlead.model.json import to_json
-from fairlead.model.pipelines import DEFAULT_PIPELINE, ClaimRequest
+from fairlead.model.pipelines import DEFAULT_PIPELINE, ClaimLimit, ClaimRequest
 from fairlead.policy.fairness import start_bound
 from fairlead.policy.queue import MayStart, Start
 from fairlead.policy.queue_entry import QueuedDocument
@@ -40,57 +40,109 @@ class Requested(NamedTuple):
     @property
     def pipelines(self) -> Sequence[str] | None:
         """The pipelines whose documents may start; None: all."""
-        if any(request.pipelines is None for request in self.requests):
-            return None
-        return list(
-            dict.fromkeys(chain.from_iterable(request.pipelines or () for request in self.requests))
-        )
+        return _all_pipelines([request.pipelines for request in self.requests])
 
     def without(self, claims: Sequence[Claim]) -> Requested:
         """The request that remains after these claims."""
-        now, ahead = _IdleWorkers(self, ahead=False), _IdleWorkers(self, ahead=True)
+        now, ahead = _idle_workers(self)
         for claim in claims:
             now.take(claim.pipeline) or ahead.take(claim.pipeline)
         return Requested(
             [
-                ClaimRequest(list(workers), list(workers_ahead), request.pipelines)
-                for request, workers, workers_ahead in zip(
-                    self.requests, now.by_request, ahead.by_request, strict=True
+                ClaimRequest(
+                    list(workers), list(workers_ahead), request.pipelines, limits.remaining()
+                )
+                for request, workers, workers_ahead, limits in zip(
+                    self.requests, now.by_request, ahead.by_request, now.limits, strict=True
                 )
             ]
         )
 
 
-class _IdleWorkers:
-    """The workers of each request without a document."""
+class _Limits:
+    """The limits of one request, and how much of them is left."""
 
-    def __init__(self, requested: Requested, *, ahead: bool) -> None:
+    def __init__(self, limits: Sequence[ClaimLimit]) -> None:
+        self._limits = limits
+        self._now = [limit.now for limit in limits]
+        self._total = [limit.total for limit in limits]
+
+    def remaining(self) -> list[ClaimLimit]:
+        return [
+            limit._replace(now=now, total=total)
+            for limit, now, total in zip(self._limits, self._now, self._total, strict=True)
+        ]
+
+    def number(self, queue: str, *, ahead: bool) -> float:
+        """How many documents of this queue may still be taken."""
+        return min(
+            (
+                limit.total if ahead else min(limit.now, limit.total)
+                for limit in self.remaining()
+                if queue in limit.queues
+            ),
+            default=inf,
+        )
+
+    def take(self, queue: str, *, ahead: bool) -> None:
+        for number, limit in enumerate(self._limits):
+            if queue in limit.queues:
+                self._total[number] -= 1
+                self._now[number] -= not ahead
+
+
+class _IdleWorkers:
+    """The workers of each request without a document, and the limits of the requests."""
+
+    def __init__(self, requested: Requested, limits: Sequence[_Limits], *, ahead: bool) -> None:
         self._requests = requested.requests
+        self.limits = limits
         self.is_ahead = ahead
         self.by_request = [
             deque(request.ahead if ahead else request.workers) for request in self._requests
         ]
 
-    def open_pipelines(self) -> Sequence[str] | None:
-        """The pipelines of requests with idle workers; None: all."""
-        requests = [
-            request
-            for request, workers in zip(self._requests, self.by_request, strict=True)
-            if workers
-        ]
-        return Requested(requests).pipelines
+    def open_requests(self) -> list[tuple[Sequence[str] | None, int]]:
+        """The pipelines of requests that are not full; None: all.
 
-    def at_once(self) -> int:
-        """How many documents may be chosen before a request may be full."""
-        idle = [workers for workers in self.by_request if workers]
-        return len(idle[0]) if len(idle) == 1 else min(len(idle), 1)
+        The number is how many documents may be chosen before one of these may be full.
+        """
+        requests = []
+        for request, workers, limits in zip(
+            self._requests, self.by_request, self.limits, strict=True
+        ):
+            if workers and not request.limits:
+                requests.append((request.pipelines, len(workers)))
+            elif workers:
+                numbers = {
+                    name: limits.number(name, ahead=self.is_ahead)
+                    for name in request.pipelines or ()
+                }
+                names = [name for name, number in numbers.items() if number > 0]
+                if names:
+                    least = min(numbers[name] for name in names)
+                    requests.append((names, int(min(len(workers), least))))
+        return requests
 
     def take(self, pipeline: str) -> str | None:
         """The next idle worker for a document of this pipeline; None: there is none."""
-        for request, workers in zip(self._requests, self.by_request, strict=True):
-            if workers and request.takes(pipeline):
+        for request, workers, limits in zip(
+            self._requests, self.by_request, self.limits, strict=True
+        ):
+            is_open = workers and request.takes(pipeline)
+            if is_open and limits.number(pipeline, ahead=self.is_ahead) > 0:
+                limits.take(pipeline, ahead=self.is_ahead)
                 return workers.popleft()
         return None
+
+
+def _idle_workers(requested: Requested) -> tuple[_IdleWorkers, _IdleWorkers]:
+    """The free workers, and those that prefetch; documents of both count for the limits."""
+    limits = [_Limits(request.limits) for request in requested.requests]
+    return (
+        _IdleWorkers(requested, limits, ahead=False),
+        _IdleWorkers(requested, limits, ahead=True),
+    )
 
 
 class _Assignment(NamedTuple):
@@ -282,7 +334,7 @@ def _choose(
 ) -> list[_Assignment]:
     """The next documents; a suspect is not prefetched, and ends the choice."""
     queue, assignments = loaded.queue, list[_Assignment]()
-    now, ahead = _IdleWorkers(requested, ahead=False), _IdleWorkers(requested, ahead=True)
+    now, ahead = _idle_workers(requested)
     customers, depth = extent.customers + 1, extent.documents + 1
     while True:
         first = queue.first_entries(customers)
@@ -305,14 +357,24 @@ def _assign(
 ) -> list[_Assignment]:
     """Documents for idle workers; several requests are filled one document at a time."""
     assignments: list[_Assignment] = []
-    while number := idle.at_once():
-        starts = loaded.queue.choose(number, tx.now, idle.open_pipelines(), may_start)
+    while requests := idle.open_requests():
+        number = requests[0][1] if len(requests) == 1 else 1
+        starts = loaded.queue.choose(
+            number, tx.now, _all_pipelines([names for names, _ in requests]), may_start
+        )
         for start in starts:
             worker = idle.take(start.document.pipeline) or ""
             assignments.append(_Assignment(start, worker, idle.is_ahead))
         if len(starts) < number:
             break
     return assignments
+
+
+def _all_pipelines(of_requests: Sequence[Sequence[str] | None]) -> Sequence[str] | None:
+    """The pipelines of several requests; None: all."""
+    if any(pipelines is None for pipelines in of_requests):
+        return None
+    return list(dict.fromkeys(chain.from_iterable(names or () for names in of_requests)))
 
 
 def _not_suspect(loaded: LoadedQueue) -> MayStart:
