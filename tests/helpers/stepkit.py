@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import os
+import selectors
 import sys
+import tempfile
 import textwrap
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
-from threading import Event
 from types import TracebackType
 from typing import Any
 
 from fairlead.steps.outcomes import Outcome, StepEnd, StepJob
 from fairlead.steps.pool import StepPool
+from fairlead.steps.process_slots import ProcessSlots
 
 LONGEST_WAIT = 60.0
 
@@ -42,12 +44,18 @@ def make_job(
 class RunningPool(AbstractContextManager["RunningPool"]):
     """A pool of which a test waits for ends, as the engine does: woken, or at its deadline."""
 
-    def __init__(self, folder: Path, reference: str, **options: Any) -> None:
+    def __init__(self, folder: Path, reference: str, *, workers: int = 1, **options: Any) -> None:
         self.folder = folder
-        self._woken = Event()
+        self._selector = selectors.DefaultSelector()
+        self._slots = tempfile.TemporaryDirectory()
         options = {"environment": dict(os.environ), **options}
         self.pool = StepPool(
-            reference, search_path=[str(folder), *sys.path], wake=self._woken.set, **options
+            reference,
+            search_path=[str(folder), *sys.path],
+            selector=self._selector,
+            workers=lambda: workers,
+            slots=ProcessSlots(Path(self._slots.name), reference),
+            **options,
         )
         self.ends: dict[str, StepEnd] = {}
 
@@ -58,19 +66,23 @@ class RunningPool(AbstractContextManager["RunningPool"]):
         _traceback: TracebackType | None,
     ) -> None:
         self.pool.close()
+        self._selector.close()
+        self._slots.cleanup()
 
     def wait_until(self, condition: Callable[[], object]) -> None:
         """Poll until the condition holds."""
         give_up = time.monotonic() + LONGEST_WAIT
         while True:
-            self._woken.clear()
             for end in self.pool.poll():
                 assert end.job.id not in self.ends, "a job ended twice"
                 self.ends[end.job.id] = end
+            for job in self.pool.take_returned():
+                self.pool.start(job)
+            self.pool.flush()
             if condition():
                 return
             assert time.monotonic() < give_up, "the step process says nothing"
-            self._woken.wait(max(0.0, min(self.pool.deadline(), give_up) - time.monotonic()))
+            self._selector.select(max(0.0, min(self.pool.deadline(), give_up) - time.monotonic()))
 
     def ready(self) -> RunningPool:
         self.wait_until(lambda: self.pool.free() or self.pool.problem)
@@ -80,6 +92,7 @@ class RunningPool(AbstractContextManager["RunningPool"]):
         self.ready()
         for job in jobs:
             self.pool.start(job)
+        self.pool.flush()
 
     def run(self, *jobs: StepJob) -> list[Outcome]:
         """Start jobs at once, wait for all ends, and return their outcomes."""

@@ -318,7 +318,7 @@ def test_a_killed_step_process_uses_an_attempt_of_the_step_only(
             return
         (notes / "started").unlink()
         if len(killed) < 2:
-            killed.append(engine.runner._pools["steps_of_test:waits"]._process.pid)  # type: ignore[union-attr]
+            killed.extend(engine.runner._pools["steps_of_test:waits"].pids())
             os.kill(killed[-1], signal.SIGKILL)
         else:
             fairlead.cancel(document.id)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import selectors
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -11,12 +12,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairlead.config.settings import ENVIRONMENT_PREFIX
+from fairlead.config.settings import ENVIRONMENT_PREFIX, Settings
 from fairlead.errors import needs_extra
 from fairlead.model.pipelines import Pipeline
 from fairlead.policy.retry import RetryRule
 from fairlead.read import ReadLimits
 from fairlead.steps.pool import StepPool
+from fairlead.steps.process_slots import ProcessSlots
 from fairlead.webhooks import Deliverer, Networks, Sender
 from fairlead.worker.engine import LocalEngine, StepSettings
 from fairlead.worker.orphan_sweeper import Sweeper, sweep_orphans
@@ -54,8 +56,12 @@ class Services:
         """
         fairlead = self._fairlead
         self.use_quotas()
-        limit = fairlead.settings.result_limit
-        make_pool = partial(step_pool, reloads=reloads, result_limit=limit)
+        make_pool = partial(
+            step_pool,
+            settings=fairlead.settings,
+            slots=fairlead.folder.step_slots,
+            reloads=reloads,
+        )
         return LocalEngine(
             self._store,
             fairlead.files,
@@ -151,7 +157,13 @@ class Services:
 
 
 def step_pool(
-    reference: str, *, wake: Callable[[], None], result_limit: int, reloads: bool = False
+    reference: str,
+    *,
+    selector: selectors.BaseSelector,
+    workers: Callable[[], int],
+    settings: Settings,
+    slots: Path,
+    reloads: bool = False,
 ) -> StepPool:
     """The pool of a step. Its processes have this one's search path, but no Fairlead settings.
 
@@ -165,7 +177,10 @@ def step_pool(
         reference,
         search_path=search_path,
         environment=environment,
-        wake=wake,
-        result_limit=result_limit,
+        selector=selector,
+        workers=workers,
+        slots=ProcessSlots(slots, reference),
+        result_limit=settings.result_limit,
+        import_limit=settings.import_limit,
         reloads=reloads,
     )

@@ -276,14 +276,14 @@ def _form(returned: Returned) -> Iterator[list[tuple[str, Any]]]:
     """The fields of the form with a result; empty if the step found nothing."""
     texts = {"text": returned.text, "markdown": returned.markdown, "data": returned.data}
     form: list[tuple[str, Any]] = [
-        (field, (None, file.path.read_bytes())) for field, file in texts.items() if file is not None
+        (field, (None, file.read())) for field, file in texts.items() if file is not None
     ]
     named = [("file", file) for file in returned.files]
     named += [
         ("part" if part.pipeline is None else f"part.{part.pipeline}", part)
         for part in returned.parts
     ]
-    opened = [(field, file.name, file.path.open("rb")) for field, file in named]
+    opened = [(field, file.name, file.open()) for field, file in named]
     try:
         yield form + [(field, (name, source)) for field, name, source in opened]
     finally:

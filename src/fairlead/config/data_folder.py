@@ -43,6 +43,7 @@ class DataFolder:
         self.files = (files or path) / "files"
         self.texts = (files or path) / "texts"
         self.job_dirs = path / "reading"
+        self.step_slots = path / "step-slots"
         self.operator_key = path / "operator.key"
         self.sessions = path / "sessions.json"
         self.reserve = Reserve(path / "reserve")

@@ -151,6 +151,9 @@ class Settings:
     result_limit: int = _setting(
         100_000_000, "bytes that one step may return, files included", bounds=(1, 10**12)
     )
+    import_limit: float = _setting(
+        300.0, "seconds for importing the module of a step", bounds=(1, 86_400)
+    )
     ocr_languages: tuple[str, ...] = _setting(
         ("eng", "spa", "por", "pol", "deu", "fra"),
         "languages for OCR, by Tesseract's names, such as eng",

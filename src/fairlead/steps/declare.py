@@ -30,6 +30,7 @@ def step(
     concurrency: int = 1,
     memory_limit: int | None = None,
     retry_for: float = 86_400,
+    processes: int | None = None,
 ) -> Callable[[Function], Function]: ...
 
 
@@ -37,9 +38,11 @@ def step(function: Function | None = None, /, **options: Any) -> Any:
     """Declare how a function runs as a step; the function itself is not changed.
 
     `attempts`: how often it is tried if it raises, dies or takes too long. `timeout`: seconds for
-    one attempt. `concurrency`: jobs at once in each worker, as threads, or on an event loop for
-    `async def`. `memory_limit`: bytes of memory of its process. `retry_for`: seconds for which
-    `RetryLater` may delay one document in total.
+    one attempt. `concurrency`: jobs at once in each of its processes, as threads, or on an event
+    loop for `async def`, for steps that wait for something. `processes`: the most processes on a
+    machine, such as 1 for a model on a GPU; otherwise there are as many as workers. `memory_limit`:
+    bytes of memory of a process. `retry_for`: seconds for which `RetryLater` may delay one document
+    in total.
     """
     if function is None:
         checked = _checked(_known(options))
@@ -67,9 +70,9 @@ def _known(options: dict[str, Any]) -> StepOptions:
 
 
 def _checked(options: StepOptions) -> StepOptions:
-    for name in ("attempts", "concurrency", "memory_limit"):
+    for name in ("attempts", "concurrency", "memory_limit", "processes"):
         value = getattr(options, name)
-        is_none = value is None and name == "memory_limit"
+        is_none = value is None and name in ("memory_limit", "processes")
         if not is_none and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
             raise InvalidStep(f"{name} of a step must be a whole number from 1; got {value!r}")
     for name in ("timeout", "retry_for"):

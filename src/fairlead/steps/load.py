@@ -8,6 +8,7 @@ import inspect
 import sys
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from importlib.metadata import entry_points
 from operator import attrgetter
 from pathlib import Path
@@ -15,10 +16,31 @@ from types import ModuleType
 from typing import Any
 
 from fairlead.errors import FairleadError, InvalidStep
-from fairlead.steps.reference import ENTRY_POINTS, split
+from fairlead.steps.messages import Setup
+from fairlead.steps.reference import ENTRY_POINTS, note_import, split
 
 StepFunction = Callable[[Any], Any]
 _OWN = Path(__file__).parents[1]
+
+
+def load_step(setup: Setup) -> StepFunction:
+    """Prepare this process, and import the step; raises InvalidStep."""
+    sys.path[:] = setup.search_path
+    sys.argv = [sys.argv[0]]
+    note_import(setup.reference)
+    return load(setup.reference)
+
+
+def source_of(reference: str) -> list[Path]:
+    """The file that a reference names, if it can be found without importing it."""
+    module = (split(reference) or (reference, ""))[0]
+    if module.endswith(".py"):
+        return [Path(module)]
+    with suppress(ImportError, ValueError, AttributeError):
+        spec = importlib.util.find_spec(module)
+        if spec is not None and spec.origin is not None:
+            return [Path(spec.origin)]
+    return []
 
 
 def load(reference: str) -> StepFunction:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from io import BytesIO
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from msgspec import Struct
 
@@ -33,7 +34,8 @@ class StepOptions(Struct, frozen=True):
     """How a step runs: the options of its decorator.
 
     `memory_limit` is in bytes, `timeout` and `retry_for` in seconds; `retry_for` bounds how long
-    `RetryLater` may delay one document in total.
+    `RetryLater` may delay one document in total. `concurrency` is the number of jobs in one
+    process, `processes` the most processes on a machine; None: one for each worker.
     """
 
     attempts: int = 3
@@ -41,15 +43,34 @@ class StepOptions(Struct, frozen=True):
     concurrency: int = 1
     memory_limit: int | None = None
     retry_for: float = 86_400.0
+    processes: int | None = None
 
 
 class ReturnedFile(Struct, frozen=True):
-    """A file that a step returned, below the result folder of its job."""
+    """A file that a step returned: its bytes if it is short, or below the folder of its job."""
 
     name: str
-    path: Path
     size: int
     sha256: str
+    content: bytes | None = None
+    path: Path | None = None
+
+    @property
+    def source(self) -> bytes | Path:
+        """Its bytes, or its file."""
+        if self.content is not None:
+            return self.content
+        if self.path is None:
+            raise ValueError(f"{self.name} has neither bytes nor a file")
+        return self.path
+
+    def open(self) -> BinaryIO:
+        source = self.source
+        return BytesIO(source) if isinstance(source, bytes) else source.open("rb")
+
+    def read(self) -> bytes:
+        with self.open() as file:
+            return file.read()
 
 
 class ReturnedPart(ReturnedFile, frozen=True):

@@ -1,4 +1,4 @@
-"""Standard output of a step process: Python's prints, attributed to the job that made them."""
+"""What a step process prints, attributed to the job that did, and how an engine reads lines."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 LONGEST_LINE = 8_000
+_CHUNK = 1 << 18
+_MOST_CHUNKS = 64
 
 Emit = Callable[[str | None, str], None]
 """Takes a job's id, or None, and a line."""
@@ -77,3 +79,43 @@ class AttributedOutput(io.TextIOBase):
         else:
             self.buffer.write(text.encode("utf-8", "replace"))
         return len(text)
+
+
+class LineReader:
+    """Reads lines from a non-blocking descriptor; one that is longer than `longest` is cut."""
+
+    def __init__(self, handle: Callable[[bytes], None], longest: int | None = None) -> None:
+        self._handle = handle
+        self._longest = longest
+        self._rest = b""
+
+    @property
+    def rest(self) -> int:
+        """The length of the last line so far, which lacks its end."""
+        return len(self._rest)
+
+    def read_all(self, descriptor: int) -> bool:
+        """Read what is there, up to a bound; False: nothing more will come."""
+        for _ in range(_MOST_CHUNKS):
+            try:
+                chunk = os.read(descriptor, _CHUNK)
+            except BlockingIOError:
+                return True
+            except ConnectionResetError:
+                return False
+            if not chunk:
+                return False
+            self._add(chunk)
+        return True
+
+    def end(self) -> None:
+        """Handle the last line, which may lack its end."""
+        if self._rest:
+            self._handle(self._rest)
+
+    def _add(self, chunk: bytes) -> None:
+        *lines, self._rest = (self._rest + chunk).split(b"\n")
+        for line in lines:
+            self._handle(line[: self._longest])
+        if self._longest is not None and len(self._rest) > self._longest:
+            self._rest = self._rest[: self._longest]

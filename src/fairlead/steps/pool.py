@@ -1,24 +1,29 @@
-"""The pool of one step: a warm process, its jobs, and the jobs that must run alone."""
+"""The pool of one step: its template, its processes, and their jobs."""
 
 from __future__ import annotations
 
 import logging
 import os
+import selectors
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import inf
 
 from fairlead.backoff import Backoff
 from fairlead.steps.messages import (
+    Answer,
     CancelJob,
     JobAdvanced,
     JobEnded,
+    JobsWithdrawn,
     Loaded,
     LoadFailed,
+    ProcessEnded,
+    ProcessStarted,
+    Ready,
     Setup,
-    StartJob,
+    TemplateAnswer,
 )
 from fairlead.steps.outcomes import (
     DEFAULT_RESULT_LIMIT,
@@ -30,39 +35,46 @@ from fairlead.steps.outcomes import (
     StepOptions,
     TimedOut,
 )
-from fairlead.steps.process import ProcessEnd, ReceivedMessage, StepProcess
+from fairlead.steps.process import Run, StepProcess
+from fairlead.steps.process_slots import ProcessSlots
 from fairlead.steps.sources import SourceWatch
+from fairlead.steps.template import StepTemplate, TemplateEnded
 
 _log = logging.getLogger(__name__)
 
+DEFAULT_IMPORT_LIMIT = 300.0
+SLOW_IMPORT_SECONDS = 10.0
+"""After so long an import is reported as the reason why the step does not run."""
 MEMORY_CHECK_SECONDS = 1.0
 SOURCE_CHECK_SECONDS = 0.5
 FLUSH_SECONDS = 0.05
 MOST_FAILED_STARTS = 3
-"""Processes in a row that end before they are ready: then the step cannot be used."""
+"""Templates or processes in a row that end before they are ready: then the step cannot be used."""
 RECYCLE_SHARE = 0.8
 """The share of its memory limit from which a process is replaced when its jobs have ended."""
+READY_SECONDS = 0.03
+MOST_READY = 15
+AHEAD_SECONDS = 0.04
+MOST_AHEAD = 48
+STUCK_SECONDS = 0.5
+_WEIGHT = 0.1
 _CANCELLED = Raised("the document was cancelled", "")
 
 
-@dataclass
-class _Run:
-    """A job, and when it started in the process, if it has."""
-
-    job: StepJob
-    began: float = 0.0
-    deadline: float = inf
-    spent: float = 0.0  # seconds of runs that others ended
-    is_cancelled: bool = False
-
-
 class StepPool:
-    """Runs the jobs of one step in a process of its own, which it replaces when necessary.
+    """Runs the jobs of one step in processes of its own, which it starts on demand.
 
-    For one thread. Another thread calls `wake` when `poll` has something to return. Only `close`
-    blocks. If a process with several jobs ends or is killed, each of them runs again alone: only
-    the death of a process with a single job is an outcome. With `reloads`, for development, a
-    change of the user's source files imports the step anew.
+    A process is a fork of the template, which has imported the step. It runs `concurrency` jobs at
+    once, and there are at most as many processes as `workers`, or as the step's option `processes`.
+    Jobs are spread over processes first. Behind the job of a process with `concurrency` 1 lie more
+    jobs ready if they take milliseconds only; they are withdrawn if that one takes long.
+
+    If a process with several running jobs ends or is killed, each of them runs again alone: only
+    the death of a process with a single running job is an outcome.
+
+    For one thread. The selector tells when `poll` has something to do. Only `close` blocks. With
+    `reloads`, for development, a change of the user's source files imports the step anew; after a
+    failed import that is always so.
     """
 
     def __init__(
@@ -71,214 +83,430 @@ class StepPool:
         *,
         search_path: Sequence[str],
         environment: Mapping[str, str],
-        wake: Callable[[], None],
+        selector: selectors.BaseSelector,
+        workers: Callable[[], int],
+        slots: ProcessSlots,
         result_limit: int = DEFAULT_RESULT_LIMIT,
+        import_limit: float = DEFAULT_IMPORT_LIMIT,
         reloads: bool = False,
     ) -> None:
         self.reference = reference
         self.options: StepOptions | None = None
         self.problem: str | None = None
+        self.mean: float | None = None
+        """The moving average of the seconds that jobs took."""
         self._setup = Setup(reference, list(search_path), result_limit, os.getpid())
         self._environment = environment
-        self._wake = wake
-        self._process: StepProcess | None = None
-        self._is_ready = False
-        self._is_stale = False  # whether the process is to be replaced once it has no jobs
-        self._jobs_begun = 0  # in this process
-        self._running: dict[str, _Run] = {}
-        self._alone: deque[_Run] = deque()
-        self._overdue: set[str] = set()
-        self._over_memory = False
+        self._selector = selector
+        self._workers = workers
+        self._slots = slots
+        self._import_limit = import_limit
+        self._template: StepTemplate | None = None
+        self._retired: list[StepTemplate] = []  # with processes that still have jobs
+        self._processes: dict[int, StepProcess] = {}
+        self._last_number = 0
+        self._returned: list[StepJob] = []  # jobs that did not begin
+        self._alone: deque[Run] = deque()
         self._progress: dict[str, tuple[int, int]] = {}
         self._ends: list[StepEnd] = []
         self._reloads = reloads
         self._watch = SourceWatch()
         self._next_look = inf
-        self._backoff = Backoff(1.0, SOURCE_CHECK_SECONDS if reloads else 60.0)
+        self._backoff = Backoff(1.0, 60.0)
         self._failed_starts = 0  # since the last process that was ready
         self._next_start = 0.0
         self._next_memory_check = 0.0
-        self._replace_process()
+        self._start_template()
 
     # --- what the engine calls ---
 
-    def free(self) -> int:
-        """How many jobs may be started now."""
-        if not self._takes_jobs or self._alone or self.options is None:
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the step is imported, so that its jobs can start."""
+        return self._template is not None and self._template.loaded is not None
+
+    @property
+    def capacity(self) -> int:
+        """How many jobs may run at once."""
+        if not self.is_loaded or self.options is None or self._is_pausing:
             return 0
-        return max(0, self.options.concurrency - len(self._running))
+        return self._most_processes() * self.options.concurrency
+
+    @property
+    def busy(self) -> int:
+        """How many jobs run, or will as soon as their process is ready."""
+        return sum(self._load(process) for process in self._processes.values())
+
+    @property
+    def ahead(self) -> int:
+        """How many jobs may wait for a process: a moment of work, and none where jobs take long."""
+        if self.mean is None or self._alone:
+            return 0
+        seconds = max(self.mean, self._busy_seconds(), 1e-6)
+        return min(MOST_AHEAD, int(AHEAD_SECONDS * self.capacity / seconds))
+
+    def free(self) -> int:
+        """How many jobs may begin now."""
+        return max(0, self.capacity - self.busy - len(self._alone))
+
+    def gather_seconds(self) -> float:
+        """How long answers may gather while every process has jobs ready behind one."""
+        behind = min(len(process.jobs) - 1 for process in self._processes.values())
+        return 0.0 if self.mean is None else min(READY_SECONDS, max(0, behind) * self.mean) / 2
+
+    def _busy_seconds(self) -> float:
+        """For how many seconds all processes have been busy with the same jobs."""
+        if self.busy < self.capacity:
+            return 0.0
+        now = time.monotonic()
+        return min((now - began for began in self.running_since()), default=0.0)
+
+    def has_room_behind(self) -> bool:
+        """Whether a job may lie ready behind one that runs."""
+        return self._process_behind() is not None
+
+    def why_not(self, now: float) -> str | None:
+        """Why its jobs cannot run now, if that is worth telling."""
+        if self.is_loaded and not self._is_pausing:
+            return None
+        template = self._template
+        if self.problem is None and template is not None:
+            seconds = now - template.started_at
+            if seconds >= SLOW_IMPORT_SECONDS:
+                return f"step {self.reference}: its module has been importing for {seconds:.0f} s"
+        return self.problem
 
     def start(self, job: StepJob) -> None:
-        """Run the step on a document. The caller has checked `free`."""
-        if self._takes_jobs:
-            self._start(_Run(job))
-        else:  # the process has ended since `free` was called; `poll` handles that
-            self._alone.append(_Run(job))
+        """Run the step on a document, behind others if `free` says so."""
+        self._place(Run(job))
 
     def cancel_job(self, id_: str) -> None:
         """Tell the job that its result is not needed; `poll` still returns its end."""
-        for run in (*self._running.values(), *self._alone):
-            if run.job.id == id_:
-                run.is_cancelled = True
-        if id_ in self._running and self._process is not None:
-            self._process.send(CancelJob(id_))
+        for process in self._processes.values():
+            for run in process.jobs:
+                if run.job.id == id_:
+                    run.is_cancelled = True
+                    process.send(CancelJob(id_))
+        for run in self._alone:
+            run.is_cancelled |= run.job.id == id_
         self._end_cancelled()
+        self.flush()
 
     def progress(self) -> dict[str, tuple[int, int]]:
         """The reported progress of jobs: done and total, by the document's id."""
         return dict(self._progress)
 
+    def pids(self) -> list[int]:
+        """The processes that run."""
+        return [process.pid for process in self._processes.values() if process.pid is not None]
+
+    def running_since(self) -> list[float]:
+        """When the jobs began that run now."""
+        return [run.began for process in self._processes.values() for run in process.running()]
+
     def poll(self) -> list[StepEnd]:
         """Jobs that have ended since the last call. Also kills processes over time or memory."""
-        now = time.monotonic()
         self._receive()
+        now = time.monotonic()
         self._end_over_time(now)
         self._end_over_memory(now)
+        self._end_slow_import(now)
+        self._withdraw_stuck(now)
         self._reload_changed(now)
-        self._replace_process()
-        self._start_alone()
-        if self._process is not None:
-            self._process.flush()
+        self._replace(now)
+        self._start_again()
+        self.flush()
         ends, self._ends = self._ends, []
         return ends
 
+    def take_returned(self) -> list[StepJob]:
+        """The jobs that have not begun and must be started anew, in their order."""
+        returned, self._returned = self._returned, []
+        return returned
+
+    def flush(self) -> None:
+        """Send what was started; several jobs share a system call."""
+        for process in self._processes.values():
+            process.flush()
+
     def deadline(self) -> float:
-        """The monotonic time at which to call `poll` even without a `wake`."""
-        times = [self._next_look, *(run.deadline for run in self._running.values())]
-        if self._process is None:
+        """The monotonic time at which to call `poll` even if nothing is readable."""
+        now = time.monotonic()
+        times = [self._next_look]
+        if self._template is None:
             times.append(self._next_start)
-        elif self._process.has_unsent:
-            times.append(time.monotonic() + FLUSH_SECONDS)
-        if self._running and self._memory_limit is not None:
+        elif self._template.loaded is None:
+            times.append(self._template.started_at + self._import_limit)
+        running = [run for process in self._processes.values() for run in process.running()]
+        times += [run.deadline for run in running]
+        if self._ends or self._returned:
+            times.append(now)
+        if any(process.has_unsent for process in self._processes.values()):
+            times.append(now + FLUSH_SECONDS)
+        if any(len(process.jobs) > 1 for process in self._processes.values()):
+            times.append(now + STUCK_SECONDS)
+        if running and self._memory_limit is not None:
             times.append(self._next_memory_check)
         return min(times)
 
     def close(self) -> None:
-        """End the process; jobs that it has are lost."""
-        if self._process is not None:
-            self._process.close()
-            self._process = None
-        self._running.clear()
+        """End all processes; jobs that they have are lost."""
+        for process in self._processes.values():
+            self._close_socket(process)
+        for template in (*self._retired, *filter(None, [self._template])):
+            template.close()
+        self._processes.clear()
+        self._retired.clear()
+        self._template = None
         self._alone.clear()
+        self._slots.release()
 
     # --- jobs ---
 
-    @property
-    def _takes_jobs(self) -> bool:
-        return (
-            self._process is not None
-            and self._is_ready
-            and not self._is_stale
-            and not self._process.is_ending
+    def _place(self, run: Run) -> None:
+        """Give a job to a process: one with the fewest, or a new one."""
+        process = self._process_for_one_more() or self._process_behind()
+        if process is None:  # one has ended since the caller looked
+            self._returned.append(run.job)
+        else:
+            process.start(run)
+
+    def _process_for_one_more(self) -> StepProcess | None:
+        """The process in which a job begins at once; a new one if all have some."""
+        if self.options is None or not self.is_loaded:
+            return None
+        open_ = [process for process in self._processes.values() if process.takes_jobs]
+        least = min(open_, key=lambda process: len(process.jobs), default=None)
+        if least is None or least.jobs:
+            started = self._start_process()
+            if started is not None:
+                return started
+        if least is not None and len(least.jobs) < self.options.concurrency:
+            return least
+        return None
+
+    def _process_behind(self) -> StepProcess | None:
+        """The process with the fewest jobs ready that may have one more."""
+        if self.options is None or self.options.concurrency > 1 or self.mean is None or self._alone:
+            return None
+        depth = min(MOST_READY, int(READY_SECONDS / max(self.mean, 1e-6)))
+        return min(
+            (
+                process
+                for process in self._processes.values()
+                if process.takes_jobs and process.is_ready and 0 < len(process.jobs) <= depth
+            ),
+            key=lambda process: len(process.jobs),
+            default=None,
         )
 
-    def _start(self, run: _Run) -> None:
-        if self._process is None or self.options is None:
-            raise RuntimeError("the step process is not ready")
-        run.began = time.monotonic()
-        run.deadline = run.began + self.options.timeout
-        if not self._running:
-            self._next_memory_check = run.began + MEMORY_CHECK_SECONDS
-        self._running[run.job.id] = run
-        self._jobs_begun += 1
-        self._process.send(StartJob(run.job))
+    def _start_again(self) -> None:
+        """Start the jobs that must run alone, each in an empty process."""
+        while self._alone and (process := self._empty_process()) is not None:
+            process.is_exclusive = True
+            process.start(self._alone.popleft())
 
-    def _start_alone(self) -> None:
-        if self._alone and not self._running and self._takes_jobs:
-            self._start(self._alone.popleft())
+    def _empty_process(self) -> StepProcess | None:
+        if not self.is_loaded:
+            return None
+        for process in self._processes.values():
+            if process.takes_jobs and not process.jobs:
+                return process
+        return self._start_process()
 
-    def _end(self, run: _Run, outcome: Outcome, at: float) -> None:
-        self._running.pop(run.job.id, None)
+    def _end(self, run: Run, outcome: Outcome, seconds: float) -> None:
         self._progress.pop(run.job.id, None)
-        self._ends.append(StepEnd(run.job, outcome, run.spent + at - run.began))
+        self._ends.append(StepEnd(run.job, outcome, run.spent + seconds))
 
     def _end_cancelled(self) -> None:
-        """A cancelled job does not run again."""
+        """A cancelled job does not begin again."""
         for run in [run for run in self._alone if run.is_cancelled]:
             self._alone.remove(run)
-            self._end(run, _CANCELLED, run.began)
-            self._wake()
+            self._end(run, _CANCELLED, 0.0)
 
-    # --- the process ---
+    def _load(self, process: StepProcess) -> int:
+        """How many of the places of a process are taken."""
+        concurrency = 1 if self.options is None else self.options.concurrency
+        return concurrency if process.is_exclusive else min(concurrency, len(process.jobs))
+
+    def _return(self, runs: Iterable[Run]) -> None:
+        self._returned += [run.job for run in runs]
+
+    # --- messages ---
 
     def _receive(self) -> None:
-        for received in self._process.take() if self._process is not None else ():
-            self._handle(received)
+        for process in list(self._processes.values()):
+            for answer in process.receive():
+                self._handle(process, answer)
+        for template in (*self._retired, *filter(None, [self._template])):
+            for message in template.receive():
+                self._handle_template(template, message)
 
-    def _handle(self, received: ReceivedMessage) -> None:
-        message = received.message
-        if isinstance(message, Loaded):
-            self.options, self.problem, self._is_ready = message.options, None, True
-            self._backoff.succeeded()
+    def _handle(self, process: StepProcess, answer: Answer) -> None:
+        if isinstance(answer, Ready):
+            process.note_ready()
             self._failed_starts = 0
-            if self._reloads:
+        elif isinstance(answer, LoadFailed):
+            process.failure = answer.sentence
+        elif isinstance(answer, JobAdvanced):
+            if any(run.job.id == answer.id for run in process.jobs):
+                self._progress[answer.id] = (answer.done, answer.total)
+        elif isinstance(answer, JobEnded):
+            self._handle_job_end(process, answer)
+        elif isinstance(answer, JobsWithdrawn):
+            self._return(process.take(answer.ids))
+
+    def _handle_job_end(self, process: StepProcess, answer: JobEnded) -> None:
+        runs = process.take([answer.id])
+        if not runs:
+            process.fail(f"it ended the job {answer.id[:40]!r}, which it does not have")
+            return
+        process.is_exclusive = False
+        before = answer.seconds if self.mean is None else self.mean
+        self.mean = before + _WEIGHT * (answer.seconds - before)
+        self._end(runs[0], answer.outcome, answer.seconds)
+        limit = self._memory_limit
+        if limit is not None and process.memory() > RECYCLE_SHARE * limit:
+            process.is_stale = True  # before the limit hits an innocent job
+
+    def _handle_template(
+        self, template: StepTemplate, message: TemplateAnswer | TemplateEnded
+    ) -> None:
+        match message:
+            case Loaded():
+                self._note_loaded(message)
+            case LoadFailed():
+                self.problem = message.sentence
                 self._watch, self._next_look = SourceWatch(message.sources), 0.0
-        elif isinstance(message, LoadFailed):
-            self._note_problem(message.sentence)
-        elif isinstance(message, JobAdvanced):
-            if message.id in self._running:
-                self._progress[message.id] = (message.done, message.total)
-        elif isinstance(message, JobEnded):
-            self._end(self._running[message.id], message.outcome, received.at)
-            self._recycle_large()
-        elif isinstance(message, ProcessEnd):
-            self._handle_process_end(message.how, received.at)
+            case ProcessStarted():
+                if message.number in self._processes:
+                    self._processes[message.number].pid = message.pid
+            case ProcessEnded():
+                if message.number in self._processes:
+                    self._handle_process_end(self._processes[message.number], message.how)
+            case TemplateEnded():
+                self._handle_template_end(template, message.how)
 
-    def _note_problem(self, sentence: str) -> None:
-        """The step cannot be imported: at the start the engine raises an error; later, log it."""
-        if self.options is not None and sentence != self.problem:
-            _log.warning("fairlead: %s", sentence)
-        self.problem = sentence
+    def _note_loaded(self, loaded: Loaded) -> None:
+        self.options, self.problem = loaded.options, None
+        self._backoff.succeeded()
+        self._failed_starts = 0
+        if self._reloads:
+            self._watch, self._next_look = SourceWatch(loaded.sources), 0.0
 
-    def _handle_process_end(self, how: str, at: float) -> None:
-        """A single job is to blame for the end of its process; each of several jobs runs again."""
-        if not self._is_ready:
-            self._note_failed_start(f"its process ended while it imported the module ({how})")
-        runs = list(self._running.values())
-        if len(runs) == 1 and not (self._over_memory and self._jobs_begun > 1):
-            self._end(runs[0], self._outcome_of_death(runs[0], how), at)
+    # --- ends ---
+
+    def _handle_process_end(self, process: StepProcess, how: str) -> None:
+        """A single running job is to blame for the end; each of several runs again alone."""
+        for answer in process.receive():  # its last words
+            self._handle(process, answer)
+        del self._processes[process.number]
+        self._close_socket(process)
+        how = process.failure or how
+        running, behind = process.running(), process.behind()
+        self._return(behind)
+        if not process.is_ready and not process.is_stale:
+            self._note_failed_start(f"its process ended before it was ready ({how})")
+        now = time.monotonic()
+        if len(running) == 1 and not (process.is_over_memory and process.jobs_begun > 1):
+            outcome = self._outcome_of_death(running[0], process, how)
+            self._end(running[0], outcome, now - running[0].began)
         else:
-            self._run_again(runs, at)
-        if self._process is not None:
-            self._process.close()
-        self._process = None
+            self._run_again_alone(running, now)
+        self._end_cancelled()
 
-    def _outcome_of_death(self, run: _Run, how: str) -> Outcome:
+    def _outcome_of_death(self, run: Run, process: StepProcess, how: str) -> Outcome:
         if run.is_cancelled:
             return _CANCELLED
-        if run.job.id in self._overdue and self.options is not None:
-            return TimedOut(self.options.timeout)
-        if self._over_memory:
+        if run.is_overdue:
+            return TimedOut(process.options.timeout)
+        if process.is_over_memory:
             return Died(f"it used more than {self._memory_limit:,} bytes of memory")
         return Died(how)
 
-    def _run_again(self, runs: Sequence[_Run], at: float) -> None:
+    def _run_again_alone(self, runs: Iterable[Run], now: float) -> None:
         """Queue each job to run alone. Overdue jobs, the likely cause, come last."""
-        for run in runs:
-            run.spent += at - run.began
-            run.began = at
-        self._running.clear()
-        self._progress.clear()
-        self._alone.extend(sorted(runs, key=lambda run: run.job.id in self._overdue))
-        self._end_cancelled()
+        for run in sorted(runs, key=lambda run: run.is_overdue):
+            run.spent += now - run.began
+            run.began = run.deadline = inf
+            run.is_overdue = False
+            self._progress.pop(run.job.id, None)
+            self._alone.append(run)
+
+    def _handle_template_end(self, template: StepTemplate, how: str) -> None:
+        for process in [own for own in self._processes.values() if own.template is template]:
+            self._handle_process_end(process, how)
+        if template is not self._template:
+            self._retired.remove(template)
+            return
+        self._template = None
+        if template.loaded is not None:
+            self._note_failed_start(f"its template ended ({how})")
+        elif self.problem is None:
+            self._note_failed_start(f"its process ended while it imported the module ({how})")
+        else:
+            self._next_start = time.monotonic() + self._backoff.failed()
 
     def _note_failed_start(self, why: str) -> None:
         """Log the failure and start again after a pause: the cause may be temporary."""
         self._failed_starts += 1
         sentence = f"step {self.reference}: {why}"
-        if self.problem is None and self._failed_starts >= MOST_FAILED_STARTS:
+        if self._failed_starts >= MOST_FAILED_STARTS:
             self.problem = sentence
-        elif self.problem is None:
+        else:
             _log.warning("fairlead: %s; it is started again", sentence)
         self._next_start = time.monotonic() + self._backoff.failed()
 
-    def _replace_process(self) -> None:
-        """Start a process if none runs; replace a stale one once it has no jobs."""
-        if self._process is not None and self._is_stale and not self._running:
-            self._process.close()
-            self._process = None
-        if self._process is None and time.monotonic() >= self._next_start:
-            self._start_process()
+    @property
+    def _is_pausing(self) -> bool:
+        """Whether processes end before they are ready, and the next one is started later."""
+        return self._failed_starts > 0 and time.monotonic() < self._next_start
+
+    # --- processes ---
+
+    def _most_processes(self) -> int:
+        workers = self._workers()
+        bound = None if self.options is None else self.options.processes
+        return workers if bound is None else self._slots.held(min(bound, workers), of=bound)
+
+    def _start_process(self) -> StepProcess | None:
+        """A new process; None: there are as many as there may be."""
+        is_full = (
+            sum(not own.is_stale for own in self._processes.values()) >= self._most_processes()
+        )
+        template, options = self._template, self.options
+        if is_full or template is None or options is None or self._is_pausing:
+            return None
+        self._last_number += 1
+        process = StepProcess(template, self._last_number, self.reference, options)
+        self._processes[process.number] = process
+        self._selector.register(process.socket, selectors.EVENT_READ)
+        return process
+
+    def _close_socket(self, process: StepProcess) -> None:
+        self._selector.unregister(process.socket)
+        process.close()
+
+    def _replace(self, now: float) -> None:
+        """End stale processes without jobs and templates without processes; start a template."""
+        surplus = len(self._processes) - max(1, self._workers())
+        for process in list(self._processes.values()):
+            if not process.jobs and (process.is_stale or surplus > 0):
+                surplus -= 1
+                process.is_stale = True
+                process.kill()
+        used = {process.template for process in self._processes.values()}
+        for template in [own for own in self._retired if own not in used]:
+            template.close()
+            self._retired.remove(template)
+        if self._template is None and now >= self._next_start:
+            self._start_template()
+
+    def _start_template(self) -> None:
+        try:
+            self._template = StepTemplate(self._setup, self._environment, self._selector)
+        except OSError as error:
+            self._note_failed_start(f"no process can be started ({error})")
 
     def _reload_changed(self, now: float) -> None:
         if now < self._next_look:
@@ -286,16 +514,17 @@ class StepPool:
         self._next_look = now + SOURCE_CHECK_SECONDS
         if self._watch.has_changed():
             _log.warning("fairlead: step %s is imported anew", self.reference)
-            self._is_stale = True
+            self._next_look = inf
+            self._next_start = 0.0
+            self._retire_template()
 
-    def _start_process(self) -> None:
-        self._is_ready = self._is_stale = self._over_memory = False
-        self._jobs_begun = 0
-        self._overdue.clear()
-        try:
-            self._process = StepProcess(self._setup, self._environment, self._wake)
-        except OSError as error:
-            self._note_failed_start(f"no process can be started ({error})")
+    def _retire_template(self) -> None:
+        """Let its processes end their jobs; new ones are of another template."""
+        for process in self._processes.values():
+            process.is_stale = True
+        if self._template is not None:
+            self._retired.append(self._template)
+            self._template = None
 
     # --- limits ---
 
@@ -304,22 +533,37 @@ class StepPool:
         return None if self.options is None else self.options.memory_limit
 
     def _end_over_time(self, now: float) -> None:
-        overdue = [id_ for id_, run in self._running.items() if run.deadline <= now]
-        if overdue and self._process is not None and not self._process.is_ending:
-            self._overdue.update(overdue)
-            self._process.kill()
+        for process in self._processes.values():
+            overdue = [run for run in process.running() if run.deadline <= now]
+            for run in overdue:
+                run.is_overdue = True
+            if overdue:
+                process.kill()
 
     def _end_over_memory(self, now: float) -> None:
-        limit, process = self._memory_limit, self._process
-        if limit is None or process is None or not self._running or now < self._next_memory_check:
+        limit = self._memory_limit
+        if limit is None or now < self._next_memory_check:
             return
         self._next_memory_check = now + MEMORY_CHECK_SECONDS
-        if not process.is_ending and process.memory() > limit:
-            self._over_memory = True
-            process.kill()
+        for process in self._processes.values():
+            if process.jobs and process.memory() > limit:
+                process.is_over_memory = True
+                process.kill()
 
-    def _recycle_large(self) -> None:
-        """Replace a process that grew over many jobs, before the limit hits an innocent job."""
-        limit, process = self._memory_limit, self._process
-        if limit is not None and process is not None and process.memory() > RECYCLE_SHARE * limit:
-            self._is_stale = True
+    def _end_slow_import(self, now: float) -> None:
+        template = self._template
+        if template is None or template.loaded is not None:
+            return
+        if now >= template.started_at + self._import_limit:
+            self.problem = (
+                f"step {self.reference}: its module was not imported within "
+                f"{self._import_limit:g} s (import_limit)"
+            )
+            template.kill()
+
+    def _withdraw_stuck(self, now: float) -> None:
+        """Take back jobs from behind one that takes long; they may begin elsewhere."""
+        for process in self._processes.values():
+            running = process.running()
+            if running and now - running[0].began > STUCK_SECONDS:
+                process.withdraw()

@@ -1,114 +1,147 @@
-"""The engine's side of a step process."""
+"""The engine's side of one process of a step, and the jobs that it has."""
 
 from __future__ import annotations
 
-import logging
 import os
-import selectors
-import signal
-import socket
-import subprocess
-import sys
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
-from concurrent.futures import Future
+from collections.abc import Iterable
 from contextlib import suppress
-from threading import Lock
-from typing import NamedTuple
+from dataclasses import dataclass
+from itertools import islice
+from math import inf
 
-from fairlead.service import run_in_thread
 from fairlead.steps.messages import (
     Answer,
-    JobAdvanced,
+    InvalidMessage,
+    JobsWithdrawn,
     Printed,
     Request,
-    Setup,
+    StartJob,
+    WithdrawJobs,
     decode_answer,
     encode,
 )
-from fairlead.steps.output import LONGEST_LINE
+from fairlead.steps.outcomes import StepJob, StepOptions
+from fairlead.steps.output import LineReader
+from fairlead.steps.template import StepTemplate, log_line
 
-_log = logging.getLogger(__name__)
-
-_CLOSE_SECONDS = 2.0
-_CHUNK = 1 << 16
-_MOST_CHUNKS = 64
-_PRIVATE = "FAIRLEAD_"
-"""The prefix of environment variables that may contain keys: step processes do not get them."""
+_LONGEST_MESSAGE = 1 << 24
 
 
-class ProcessEnd(NamedTuple):
-    """The process has ended; `how` is "exit code 3" or "SIGSEGV", for instance."""
+@dataclass
+class Run:
+    """A job, and when it began in its process, if it has."""
 
-    how: str
-
-
-class ReceivedMessage(NamedTuple):
-    """A message of the process, or its end, and the time of its arrival."""
-
-    at: float
-    message: Answer | ProcessEnd
+    job: StepJob
+    began: float = inf
+    deadline: float = inf
+    spent: float = 0.0  # seconds of runs that others ended
+    is_cancelled: bool = False
+    is_overdue: bool = False
 
 
 class StepProcess:
-    """A process that runs one step. Only `close` waits for it.
+    """A process, its socket, and its jobs in the order in which it got them.
 
-    A thread reads its messages and calls `wake` when there is something to `take`. The process dies
-    with the thread that started it. The pidfd shows its end: a fork of it may keep the socket open.
+    The first `concurrency` jobs run; the others lie ready behind them. It never waits.
     """
 
     def __init__(
-        self, setup: Setup, environment: Mapping[str, str], wake: Callable[[], None]
+        self, template: StepTemplate, number: int, reference: str, options: StepOptions
     ) -> None:
-        """Start the process; raises OSError if that fails."""
-        self._reference = setup.reference
-        self._wake = wake
-        self._received: deque[ReceivedMessage] = deque()
+        self.template = template
+        self.options = options
+        self.number = number
+        self.jobs: deque[Run] = deque()
+        self.pid: int | None = None
+        self.is_ready = False
+        self.is_stale = False  # whether it gets no more jobs, and ends without them
+        self.is_exclusive = False  # whether it runs one job alone
+        self.is_over_memory = False
+        self.jobs_begun = 0
+        self.failure: str | None = None
+        """What it did against the protocol, for which it was killed."""
+        self._is_ending = False
+        self._is_withdrawing = False
+        self._reference = reference
+        self._answers: list[Answer] = []
         self._unsent = b""
-        self._lock = Lock()  # of the pidfd, which the reader closes
-        self.is_ending = False  # whether it was killed or closed, or has ended
-        self._socket, theirs = socket.socketpair()
-        self._output, output = os.pipe()
-        try:
-            self._process = _spawn(theirs, output, environment)
-        except OSError:
-            self._socket.close()
-            os.close(self._output)
-            raise
-        finally:
-            theirs.close()
-            os.close(output)
-        self._pidfd = os.pidfd_open(self._process.pid)
-        self._socket.settimeout(0.0)
-        os.set_blocking(self._output, False)
-        self._reader: Future[None] = run_in_thread("step-reader", self._read)
-        self.send(setup)
+        self._lines = LineReader(self._take)
+        self.socket = template.start_process(number)
+        setup = template.first_message()
+        if setup is not None:
+            self.send(setup)
 
     @property
-    def pid(self) -> int:
-        return self._process.pid
+    def takes_jobs(self) -> bool:
+        return not (self.is_stale or self._is_ending or self.is_exclusive)
 
     @property
     def has_unsent(self) -> bool:
         """Whether the socket was full, so that `flush` must try again."""
         return bool(self._unsent)
 
+    def running(self) -> list[Run]:
+        """The jobs that run; none before the process is ready."""
+        number = self.options.concurrency if self.is_ready else 0
+        return list(islice(self.jobs, number))
+
+    def behind(self) -> list[Run]:
+        """The jobs that have not begun."""
+        return list(self.jobs)[len(self.running()) :]
+
+    def start(self, run: Run) -> None:
+        """Give it a job, which begins at once or behind others."""
+        self.jobs.append(run)
+        if self.is_ready:
+            self.send(StartJob(run.job))
+            self._note_begins()
+
+    def note_ready(self) -> None:
+        """Send the jobs that waited until it was ready."""
+        self.is_ready = True
+        for run in self.jobs:
+            self.send(StartJob(run.job))
+        self._note_begins()
+
+    def take(self, ids: Iterable[str]) -> list[Run]:
+        """Take jobs away that have ended or were withdrawn; the next ones begin."""
+        wanted = set(ids)
+        taken = [run for run in self.jobs if run.job.id in wanted]
+        self.jobs = deque(run for run in self.jobs if run.job.id not in wanted)
+        self._note_begins()
+        return taken
+
+    def withdraw(self) -> None:
+        """Ask for the jobs that have not begun."""
+        behind = self.behind()
+        if behind and not self._is_withdrawing:
+            self._is_withdrawing = True
+            self.send(WithdrawJobs([run.job.id for run in behind]))
+
     def send(self, request: Request) -> None:
+        """Send a request with the next `flush`."""
         self._unsent += encode(request)
-        self.flush()
+
+    def receive(self) -> list[Answer]:
+        """Its answers since the last call. What is no message ends it."""
+        try:
+            is_open = self._lines.read_all(self.socket.fileno())
+        except InvalidMessage as error:
+            self.fail(str(error))
+        else:
+            if self._lines.rest > _LONGEST_MESSAGE:
+                self.fail("it sent a message without an end")
+            elif not is_open:  # it has ended, or closed its socket
+                self.kill()
+        answers, self._answers = self._answers, []
+        return answers
 
     def flush(self) -> None:
         with suppress(BlockingIOError, BrokenPipeError, ConnectionResetError):
-            while self._unsent and not self.is_ending:
-                self._unsent = self._unsent[self._socket.send(self._unsent) :]
-
-    def take(self) -> list[ReceivedMessage]:
-        """Its messages since the last call; its end comes last."""
-        messages = []
-        while self._received:
-            messages.append(self._received.popleft())
-        return messages
+            while self._unsent and not self._is_ending:
+                self._unsent = self._unsent[self.socket.send(self._unsent) :]
 
     def memory(self) -> int:
         """Its resident bytes."""
@@ -118,118 +151,34 @@ class StepProcess:
         except (OSError, IndexError):  # it has ended
             return 0
 
+    def fail(self, why: str) -> None:
+        """Kill it because it broke the protocol."""
+        self.failure = self.failure or why
+        self.kill()
+
     def kill(self) -> None:
-        """Kill it and its forks; `take` will return its end."""
-        self.is_ending = True
-        with self._lock, suppress(ProcessLookupError):
-            if self._pidfd >= 0:
-                signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+        """Kill it and its forks; its template will report its end."""
+        if not self._is_ending:
+            self._is_ending = True
+            self.template.kill_process(self.number)
 
     def close(self) -> None:
-        """Let it end, after two seconds by force; its jobs are lost."""
-        self.is_ending = True
-        with suppress(OSError):
-            self._socket.shutdown(socket.SHUT_WR)
-        with suppress(TimeoutError):
-            self._reader.result(_CLOSE_SECONDS)
-        self.kill()
-        self._reader.result()
-        self._socket.close()
+        """Close its socket, which ends it."""
+        self._is_ending = True
+        self.socket.close()
 
-    # --- the reader thread ---
+    def _note_begins(self) -> None:
+        now = time.monotonic()
+        for run in self.running():
+            if run.began == inf:
+                run.began, run.deadline = now, now + self.options.timeout
+                self.jobs_begun += 1
 
-    def _read(self) -> None:
-        streams = {
-            self._socket.fileno(): _LineReader(self._take_message),
-            self._output: _LineReader(self._log_output, LONGEST_LINE),
-        }
-        with selectors.DefaultSelector() as selector:
-            for descriptor in (*streams, self._pidfd):
-                selector.register(descriptor, selectors.EVENT_READ)
-            while self._pidfd not in (ready := {key.fd for key, _ in selector.select()}):
-                for descriptor in ready:
-                    if not streams[descriptor].read(descriptor):
-                        selector.unregister(descriptor)
-        how = self._reap()
-        for descriptor, lines in streams.items():
-            lines.read_rest(descriptor)
-        os.close(self._output)
-        self._arrive(ProcessEnd(how))
-
-    def _take_message(self, line: bytes) -> None:
+    def _take(self, line: bytes) -> None:
         answer = decode_answer(line)
         if isinstance(answer, Printed):
-            self._log_line(answer.id, answer.line)
+            log_line(self._reference, answer.id, answer.line)
         else:
-            self._arrive(answer)
-
-    def _arrive(self, message: Answer | ProcessEnd) -> None:
-        self._received.append(ReceivedMessage(time.monotonic(), message))
-        if not isinstance(message, JobAdvanced):
-            self._wake()
-
-    def _log_output(self, line: bytes) -> None:
-        self._log_line(None, line.decode("utf-8", "replace"))
-
-    def _log_line(self, job: str | None, line: str) -> None:
-        place = f"step {self._reference}" + (f", document {job}" if job else "")
-        if _log.hasHandlers():
-            _log.info("fairlead: %s: %s", place, line)
-        else:  # without a log, prints must still be visible
-            sys.stderr.write(f"fairlead: {place}: {line}\n")
-
-    def _reap(self) -> str:
-        """Kill its forks, and return how it ended."""
-        self.is_ending = True
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, signal.SIGKILL)  # the pid is not reused before `wait`
-        code = self._process.wait()
-        with self._lock:
-            os.close(self._pidfd)
-            self._pidfd = -1
-        return f"exit code {code}" if code >= 0 else signal.Signals(-code).name
-
-
-class _LineReader:
-    """Reads lines from a descriptor; one that is longer than `longest` is cut."""
-
-    def __init__(self, handle: Callable[[bytes], None], longest: int | None = None) -> None:
-        self._handle = handle
-        self._longest = longest
-        self._rest = b""
-
-    def read(self, descriptor: int) -> bool:
-        """Read the available bytes; False: there are none, or the stream has ended."""
-        try:
-            chunk = os.read(descriptor, _CHUNK)
-        except (BlockingIOError, ConnectionResetError):
-            return False
-        *lines, self._rest = (self._rest + chunk).split(b"\n")
-        for line in lines:
-            self._handle(line[: self._longest])
-        if self._longest is not None and len(self._rest) > self._longest:
-            self._rest = self._rest[: self._longest]
-        return bool(chunk)
-
-    def read_rest(self, descriptor: int) -> None:
-        """Read the rest of the output of an ended process; its forks may still write."""
-        for _ in range(_MOST_CHUNKS):
-            if not self.read(descriptor):
-                break
-        if self._rest and self._longest is not None:
-            self._handle(self._rest)
-
-
-def _spawn(
-    theirs: socket.socket, output: int, environment: Mapping[str, str]
-) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-P", "-m", "fairlead.steps.process_main", str(theirs.fileno())]
-    return subprocess.Popen(  # noqa: S603 - our own module
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=output,
-        stderr=output,
-        pass_fds=[theirs.fileno()],
-        env={name: value for name, value in environment.items() if not name.startswith(_PRIVATE)},
-        start_new_session=True,  # a Ctrl-C in the terminal is for the engine only
-    )
+            if isinstance(answer, JobsWithdrawn):
+                self._is_withdrawing = False
+            self._answers.append(answer)

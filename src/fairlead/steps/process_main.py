@@ -1,20 +1,19 @@
-"""The step process: it imports one step and runs it on the jobs that it receives.
+"""The step process: it runs one step on the jobs that it receives.
 
-Run as `python -P -m fairlead.steps.process_main SOCKET`, with the number of an inherited socket;
-`fairlead.steps.process` starts it. The main thread reads the socket; each job is a thread, or a
-task on one event loop for an `async def`.
+A template forks it with the imported function. Where that is not possible it is run as
+`python -P -m fairlead.steps.process_main SOCKET`, with the number of an inherited socket, and
+imports the step itself. The main thread reads the socket; jobs run in as many threads as the
+`concurrency` of the step, or as tasks on one event loop for an `async def`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import os
-import signal
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextvars import copy_context
 from functools import partial
 from queue import SimpleQueue
@@ -25,30 +24,30 @@ from fairlead.errors import InvalidStep
 from fairlead.service import run_in_thread
 from fairlead.steps.declare import options_of
 from fairlead.steps.job import Job
-from fairlead.steps.load import load
+from fairlead.steps.load import load_step
 from fairlead.steps.messages import (
     Answer,
     CancelJob,
     JobAdvanced,
     JobEnded,
-    Loaded,
+    JobsWithdrawn,
     LoadFailed,
     Printed,
+    Ready,
     Request,
     Setup,
     StartJob,
+    WithdrawJobs,
     decode_request,
     encode,
 )
-from fairlead.steps.outcomes import Outcome, Returned, StepJob
+from fairlead.steps.outcomes import Outcome, Raised, Returned, StepJob
 from fairlead.steps.output import AttributedOutput, attributed
-from fairlead.steps.reference import note_import
 from fairlead.steps.results import write_result
 from fairlead.steps.run import encodable, is_async, outcome_of_error, outcome_of_value
-from fairlead.steps.sources import imported_sources
+from fairlead.steps.signals import die_with, ignore_signals_of_engine
 
 PROGRESS_SECONDS = 0.2
-_PR_SET_PDEATHSIG = 1
 
 
 class EngineSocket:
@@ -77,7 +76,7 @@ class EngineSocket:
 
 
 class Runner:
-    """Runs the step on jobs, many at once."""
+    """Runs the step on jobs, `concurrency` of them at once; the others wait in order."""
 
     def __init__(
         self, function: Callable[[Any], Any], connection: EngineSocket, limit: int
@@ -85,19 +84,18 @@ class Runner:
         self._function = function
         self._connection = connection
         self._limit = limit
+        self._concurrency = options_of(function).concurrency
         self._pid = os.getpid()
         self._jobs: dict[str, Job] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._queue: SimpleQueue[tuple[Job, StepJob]] = SimpleQueue()
+        self._not_begun: set[str] = set()
+        self._lock = Lock()  # of the jobs that have not begun
         self._threads = 0
         self._loop: asyncio.AbstractEventLoop | None = None
         if is_async(function):
             self._loop = asyncio.new_event_loop()
             run_in_thread("step-loop", self._loop.run_forever)
-
-    @property
-    def is_busy(self) -> bool:
-        return bool(self._jobs)
 
     def start(self, record: StepJob) -> None:
         job = Job(record, _Progress(record.id, self._connection))
@@ -105,8 +103,10 @@ class Runner:
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._start_task, job, record)
             return
+        with self._lock:
+            self._not_begun.add(record.id)
         self._queue.put((job, record))
-        if self._threads < len(self._jobs):  # threads stay for later jobs, as a start is slow
+        if self._threads < min(len(self._jobs), self._concurrency):  # a start of one is slow
             self._threads += 1
             run_in_thread("step", self._work)
 
@@ -115,6 +115,15 @@ class Runner:
             job.mark_cancelled()
             if self._loop is not None:
                 self._loop.call_soon_threadsafe(self._cancel_task, id_)
+
+    def withdraw(self, ids: Sequence[str]) -> None:
+        """Give back the jobs that have not begun."""
+        with self._lock:
+            withdrawn = [id_ for id_ in ids if id_ in self._not_begun]
+            self._not_begun.difference_update(withdrawn)
+        for id_ in withdrawn:
+            del self._jobs[id_]
+        self._connection.send(JobsWithdrawn(withdrawn))
 
     def _start_task(self, job: Job, record: StepJob) -> None:
         self._tasks[job.id] = asyncio.ensure_future(self._run_async(job, record))
@@ -126,17 +135,26 @@ class Runner:
     def _work(self) -> None:
         while True:
             job, record = self._queue.get()
-            copy_context().run(self._run, job, record)
+            with self._lock:
+                is_withdrawn = job.id not in self._not_begun
+                self._not_begun.discard(job.id)
+            if not is_withdrawn:
+                copy_context().run(self._run, job, record)
 
     def _run(self, job: Job, record: StepJob) -> None:
+        began = time.monotonic()
         with attributed(job.id, self._connection.print):
             try:
-                outcome = outcome_of_value(self._function(job), self._writer(record))
+                if job.cancelled:  # while it waited behind others
+                    outcome: Outcome = Raised("the document was cancelled", "")
+                else:
+                    outcome = outcome_of_value(self._function(job), self._writer(record))
             except BaseException as error:  # also sys.exit() in a step
                 outcome = outcome_of_error(error)
-        self._end(job, outcome)
+        self._end(job, outcome, began)
 
     async def _run_async(self, job: Job, record: StepJob) -> None:
+        began = time.monotonic()
         with attributed(job.id, self._connection.print):
             try:
                 value = await self._function(job)
@@ -144,18 +162,18 @@ class Runner:
             except BaseException as error:
                 outcome = outcome_of_error(error)
         self._tasks.pop(job.id, None)
-        self._end(job, outcome)
+        self._end(job, outcome, began)
 
     def _writer(self, record: StepJob) -> Callable[[object], Returned]:
         if os.getpid() != self._pid:  # a fork that has reached the end of the step
             os._exit(0)
         return partial(write_result, folder=record.folder / "result", limit=self._limit)
 
-    def _end(self, job: Job, outcome: Outcome) -> None:
+    def _end(self, job: Job, outcome: Outcome, began: float) -> None:
         if os.getpid() != self._pid:
             os._exit(0)
         del self._jobs[job.id]
-        self._connection.send(JobEnded(job.id, outcome))
+        self._connection.send(JobEnded(job.id, outcome, time.monotonic() - began))
 
 
 class _Progress:
@@ -173,51 +191,42 @@ class _Progress:
             self._connection.send(JobAdvanced(self._id, int(done), int(total)))
 
 
-def main(descriptor: int) -> int:
-    connection = EngineSocket(descriptor)
-    setup = connection.receive()
-    if not isinstance(setup, Setup):
-        return 1
-    _die_with(setup.parent)
+def serve(function: Callable[[Any], Any], connection: EngineSocket, limit: int) -> None:
+    """Run the step on jobs until the engine closes the socket; their results are not needed then.
+
+    The caller must end the process: threads of jobs may still run.
+    """
     sys.stdout = AttributedOutput(1, connection.print)
     sys.stderr = AttributedOutput(2, connection.print)
-    sys.path[:] = setup.search_path
-    sys.argv = [sys.argv[0]]
-    note_import(setup.reference)
-    try:
-        function = load(setup.reference)
-    except InvalidStep as error:
-        connection.send(LoadFailed(encodable(str(error))))
-        return 1
-    runner = Runner(function, connection, setup.result_limit)
-    connection.send(Loaded(options_of(function), imported_sources()))
-    _serve(connection, runner)
-    if runner.is_busy:
-        os._exit(1)  # the engine is gone, so the results are not needed
-    return 0
-
-
-def _serve(connection: EngineSocket, runner: Runner) -> None:
+    ignore_signals_of_engine()
+    runner = Runner(function, connection, limit)
+    connection.send(Ready())
     while (request := connection.receive()) is not None:
         if isinstance(request, StartJob):
             runner.start(request.job)
         elif isinstance(request, CancelJob):
             runner.cancel_job(request.id)
+        elif isinstance(request, WithdrawJobs):
+            runner.withdraw(request.ids)
 
 
-def _die_with(parent: int) -> None:
-    """Die with the parent. Ignore signals that are meant for the parent, which lets jobs end first.
-
-    The handler does nothing. Unlike SIG_IGN it is not inherited by programs that the step starts;
-    forks restore the default, so that they can be terminated.
-    """
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda _number, _frame: None)
-        os.register_at_fork(after_in_child=partial(signal.signal, number, signal.SIG_DFL))
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:
-        sys.exit(1)
+def main(descriptor: int) -> None:
+    """Import the step, and serve."""
+    connection = EngineSocket(descriptor)
+    setup = connection.receive()
+    if not isinstance(setup, Setup):
+        return
+    die_with(setup.parent)
+    try:
+        function = load_step(setup)
+    except InvalidStep as error:
+        connection.send(LoadFailed(encodable(str(error))))
+        return
+    serve(function, connection, setup.result_limit)
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1])))
+    try:
+        main(int(sys.argv[1]))
+    finally:
+        os._exit(1)

@@ -1,4 +1,4 @@
-"""Check what a step returned, and write it below the job's folder."""
+"""Check what a step returned. Short contents stay in memory; others become files of the job."""
 
 from __future__ import annotations
 
@@ -6,18 +6,23 @@ import hashlib
 import io
 import shutil
 from collections.abc import Iterator, Mapping
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import msgspec
 
 from fairlead.errors import InvalidName, InvalidResult
+from fairlead.model.blobs import SHORT_BYTES
 from fairlead.model.json import to_json
 from fairlead.model.names import check_name
 from fairlead.steps.declare import Result
 from fairlead.steps.outcomes import Returned, ReturnedFile, ReturnedPart
 
 _CHUNK = 1 << 20
+_INLINE_BYTES = 1 << 20
+"""How many bytes of short contents of one result stay in memory."""
 
 
 def as_result(value: object) -> Result:
@@ -36,7 +41,10 @@ def as_result(value: object) -> Result:
 
 
 def write_result(value: object, folder: Path, limit: int) -> Returned:
-    """Write the return value of a step to a new folder; raises InvalidResult or OSError."""
+    """The checked return value of a step, with long contents as files of a new folder.
+
+    Raises InvalidResult or OSError.
+    """
     result = as_result(value)
     writer = _Writer(folder, limit)
     return Returned(
@@ -55,6 +63,7 @@ class _Writer:
         self._folder = folder
         self._limit = limit
         self._left = limit
+        self._inline_left = _INLINE_BYTES
         self._is_made = False
 
     def write_text(self, name: str, text: object) -> ReturnedFile | None:
@@ -100,29 +109,44 @@ class _Writer:
         if pipeline and not isinstance(pipeline[0], str):
             raise InvalidResult(f"the pipeline of a part must be a str; got {_shown(pipeline[0])}")
         file = self._write(f"part-{number}", _checked(name, "part"), content)
-        return ReturnedPart(file.name, file.path, file.size, file.sha256, *pipeline)
+        return ReturnedPart(file.name, file.size, file.sha256, file.content, file.path, *pipeline)
 
     def _make_folder(self) -> None:
-        """Make the folder with the first file: many steps return none."""
+        """Make the folder with the first file: most steps need none."""
         if not self._is_made:
             shutil.rmtree(self._folder, ignore_errors=True)  # left by an interrupted run
             self._folder.mkdir(mode=0o700, parents=True)
             self._is_made = True
 
     def _write(self, file_name: str, name: str, content: object) -> ReturnedFile:
+        with _opened(name, content) as source:
+            first = source.read(min(SHORT_BYTES, self._inline_left) + 1)
+            if len(first) <= min(SHORT_BYTES, self._inline_left):
+                self._count(name, first)
+                self._inline_left -= len(first)
+                sha256 = hashlib.sha256(first).hexdigest()
+                return ReturnedFile(name, len(first), sha256, content=first)
+            return self._write_file(file_name, name, first, source)
+
+    def _write_file(
+        self, file_name: str, name: str, first: bytes, source: BinaryIO
+    ) -> ReturnedFile:
         self._make_folder()
         path, digest, size = self._folder / file_name, hashlib.sha256(), 0
-        with _opened(name, content) as source, path.open("wb") as target:
-            while chunk := source.read(_CHUNK):
-                self._left -= len(chunk)
-                if self._left < 0:
-                    raise InvalidResult(
-                        f"a step may return {self._limit:,} bytes in all (setting result_limit); "
-                        f"{name} is too large for that"
-                    )
+        with path.open("wb") as target:
+            for chunk in chain((first,), iter(partial(source.read, _CHUNK), b"")):
+                self._count(name, chunk)
                 digest.update(chunk)
                 size += target.write(chunk)
-        return ReturnedFile(name, path, size, digest.hexdigest())
+        return ReturnedFile(name, size, digest.hexdigest(), path=path)
+
+    def _count(self, name: str, chunk: bytes) -> None:
+        self._left -= len(chunk)
+        if self._left < 0:
+            raise InvalidResult(
+                f"a step may return {self._limit:,} bytes in all (setting result_limit); "
+                f"{name} is too large for that"
+            )
 
 
 def _checked(name: object, owner: str) -> str:

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import selectors
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from enum import IntEnum
-from functools import partial
-from itertools import cycle, islice
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -23,12 +22,12 @@ from fairlead.errors import FairleadError, TemporarilyUnavailable
 from fairlead.model.blobs import BlobStore
 from fairlead.model.documents import Broken, Claim, Failed, Progress
 from fairlead.model.engines import StepUse
-from fairlead.model.pipelines import READ, ClaimRequest, Pipeline
+from fairlead.model.pipelines import READ, ClaimLimit, ClaimRequest, Pipeline
 from fairlead.policy.retry import RetryRule
 from fairlead.service import WakePipe
 from fairlead.steps.pool import StepPool
 from fairlead.worker.liveness import requeue_from_dead_workers
-from fairlead.worker.prefetch import Prefetch
+from fairlead.worker.prefetch import STUCK_SECONDS, Prefetch
 from fairlead.worker.result_saver import FinishedJob
 from fairlead.worker.result_writer import ResultWriter
 from fairlead.worker.sandbox.answer import Extraction
@@ -48,6 +47,9 @@ CHECK_SECONDS = 1.0
 """How often the engine checks for due retries, ended leases, dead workers and the worker count."""
 FAR_CHECK_SECONDS = 30.0
 PROGRESS_SECONDS = 1.0
+USE_SECONDS = 2.0
+"""How often the engine reports the use of its steps, if that has changed."""
+NO_LIMIT = 1 << 30
 LONGEST_OUTAGE = 30.0  # seconds after which `run(until_idle=True)` raises the error of an outage
 
 
@@ -100,14 +102,21 @@ class LocalEngine:
         self._results = ResultWriter(store, files, texts, self._wake_pipe.wake, self._outage)
         self.runner = StepRunner(
             steps.pipelines,
-            partial(steps.make_pool, wake=self._wake_pipe.wake),
+            steps.make_pool,
+            workers,
             self._results,
             files,
             texts,
             steps.retry,
             job_dirs / next_worker_name(),
         )
-        self._open_names: list[str] = []  # queues that were open at the last claim
+        self._selector.register(self.runner, selectors.EVENT_READ)
+        self._open_queues: set[str] = set()  # whose documents could start now
+        self._dry_queues: set[str] = set()  # of which the last claim found too few documents
+        self._fell_short = False
+        """Whether the last claim got less than was wanted; the next document may be a suspect."""
+        self._is_readers_turn = True  # whether a free place goes to a document to read
+        self._reported_use: list[StepUse] = []
         self._opens_at = inf  # when a quota permits the next start
         self._reported: dict[Claim, tuple[int, int]] = {}
         self.prefetch = Prefetch()
@@ -138,13 +147,14 @@ class LocalEngine:
         """
         if not self.workers.slots:
             self._begin()
-        until, self.prefetch.ran_dry = time.monotonic() + seconds, False
+        until = time.monotonic() + seconds
+        self._dry_queues.clear()
         self._listened_at = inf  # between two calls nothing was running
         while (
             self._claims()
             or self.runner.is_busy
             or self._results.unsaved()
-            or not (self.prefetch.ran_dry or time.monotonic() >= until)
+            or not (self._dry_queues or time.monotonic() >= until)
         ):
             self._turn(claims=time.monotonic() < until)
         self._raise_if_unsaved()
@@ -190,11 +200,6 @@ class LocalEngine:
             if not self.workers.slots:
                 self._wake_pipe.wait(self._attempts.pause)
                 self._wake_pipe.clear()
-        while not self.runner.is_ready and self.stopping is Stop.NO:
-            self.runner.check()
-            self._wake_pipe.wait(CHECK_SECONDS)
-            self._wake_pipe.clear()
-            self.runner.poll()
 
     def _is_over(self, *, until_idle: bool) -> bool:
         if self.stopping is Stop.NOW:
@@ -205,7 +210,7 @@ class LocalEngine:
             return False
         if self.stopping is Stop.DRAIN:
             return True
-        if until_idle and not self._results.unsaved():
+        if until_idle and not self._results.unsaved() and self.runner.has_checked_imports():
             with self._attempts:
                 self._on_tick()  # it may submit more, now that all is saved
                 return self._store.is_idle(list(self.runner.queues))
@@ -216,29 +221,34 @@ class LocalEngine:
         self._has_news = False
         with self._attempts:
             self._use_store(claims=claims)
-        has_free_slot = self.prefetch.ran_dry and any(slot.is_free for slot in self.workers.slots)
-        self._has_idle = has_free_slot or self.runner.ran_dry
+        self._has_idle = bool(self._dry_queues & self._open_queues)
         self._results.set_urgent(is_urgent=self._has_idle or not claims)
         with self._attempts:
             if not self._attempts.is_failing:  # else leases and claims come first
                 self._report_progress()
             self._on_tick()
-        if self.stopping is Stop.NO and (
-            seconds := self.prefetch.gather_seconds(self.workers.slots)
-        ):
+        if self.stopping is Stop.NO and (seconds := self._gather_seconds()):
             self._wake_pipe.wait(seconds)  # receiving answers one by one interrupts the workers
         self.workers.extend_deadlines(time.monotonic() - self._listened_at)
         for key, _ in self._selector.select(self._sleep_seconds()):
             if isinstance(key.fileobj, WorkerSlot):
                 with self._attempts:
                     self._receive(key.fileobj)
-            else:
+            elif key.fileobj is self._wake_pipe:
                 self._wake_pipe.clear()
         self._listened_at = time.monotonic()
         self._raise_if_unsaved()
         with self._attempts:
             self._end_over_time()
             self.runner.poll()
+
+    def _gather_seconds(self) -> float:
+        """How long answers may gather while every worker has documents ready."""
+        if self._free_places():
+            return 0.0
+        reading = [slot for slot in self.workers.slots if slot.claim]
+        by_sort = [self.prefetch.gather_seconds(reading)] if reading else []
+        return min([*by_sort, *self.runner.gather_seconds()], default=0.0)
 
     def _note_commit(self) -> None:
         """Wake the engine if a worker is idle. Any thread may call this."""
@@ -268,6 +278,7 @@ class LocalEngine:
             self._claim()
         else:
             self._release_prefetched()
+            self._start_claimed()
         if not self.workers.are_failing:  # else that outage goes on
             self._attempts.succeeded()
 
@@ -275,7 +286,7 @@ class LocalEngine:
         if self._has_news and self._has_idle:
             return 0.0
         is_busy = any(slot.claim for slot in self.workers.slots) or self.runner.is_busy
-        is_free = not all(slot.claim for slot in self.workers.slots)
+        is_free = bool(self._open_queues)
         longest = min(
             LEASE_CHECK_SECONDS if is_busy else CHECK_SECONDS,
             self._changes.poll_seconds if is_free else CHECK_SECONDS,
@@ -299,54 +310,81 @@ class LocalEngine:
     # --- claims ---
 
     def _claim(self) -> None:
-        """Fill free slots with prefetched claims, and prefetch more from the store."""
+        """Fill free places with prefetched claims, and claim more from the store."""
         if self._results.is_behind():
             return
         self.prefetch.withdraw_stuck(self.workers.slots)
-        self._start_prefetched()
-        busy = min(slot.seconds() if slot.claim else 0.0 for slot in self.workers.slots)
-        if self.prefetch.is_stuck(busy):
+        self._start_claimed()
+        busy = self._busy_seconds()
+        if busy > STUCK_SECONDS:
             self._release_prefetched()
-        free = sum(slot.is_free for slot in self.workers.slots)
-        wanted = self.prefetch.wanted(free, len(self.workers.slots), busy)
-        capacity = self.runner.free_capacity()
-        if (wanted or capacity) and self._may_find_work(free, capacity=bool(capacity)):
+        request = self._request(busy)
+        self._open_queues = {
+            name for name in request.pipelines or () if _least(request.limits, name).now
+        }
+        if (request.workers or request.ahead) and self._may_find_work():
             self.workers.apply_new_limits()
-            free = sum(slot.is_free for slot in self.workers.slots)
-            at_once = max(0, free - len(self.prefetch.claims))
             self._check_blobs()
-            requests = [
-                *self._requests_to_read(at_once, wanted),
-                *self._requests_of_steps(capacity),
-            ]
-            claims, opens_in = self._store.claim_requests(requests)
+            claims, opens_in = self._store.claim_requests([request])
             self._opens_at = time.monotonic() + opens_in
-            for_slots = [claim for claim in claims if not self.runner.begin(claim)]
-            if wanted:
-                self.prefetch.add(for_slots, free=at_once, wanted=wanted)
-            wanted_by_steps = sum(number for number, _ in capacity.values())
-            self.runner.ran_dry = len(claims) - len(for_slots) < wanted_by_steps
-            self._start_prefetched()
-            self.runner.start_waiting()
+            self._note_dry(request, claims)
+            self.prefetch.add([claim for claim in claims if not self.runner.begin(claim)])
+            self._start_claimed()
 
-    def _requests_to_read(self, at_once: int, wanted: int) -> list[ClaimRequest]:
-        """Rooms for queues that begin with reading; only those that end with it are prefetched."""
-        names = list(islice(cycle([slot.name for slot in self.workers.slots]), wanted))
-        now, ahead = names[:at_once], names[at_once:]
-        queues = [queue for queue in self.runner.open_queues() if queue.steps[0] == READ]
-        names_of_all = [queue.name for queue in queues]
-        names_of_short = [queue.name for queue in queues if queue.reads_only]
-        if names_of_short == names_of_all:
-            return [ClaimRequest(now, ahead, names_of_all)]
-        return [ClaimRequest(now, (), names_of_all), ClaimRequest((), ahead, names_of_short)]
-
-    def _requests_of_steps(
-        self, capacity: Mapping[str, tuple[int, list[str]]]
-    ) -> list[ClaimRequest]:
-        name = self.workers.names[0]
-        return [
-            ClaimRequest([name] * number, (), pipelines) for number, pipelines in capacity.values()
+    def _request(self, busy: float) -> ClaimRequest:
+        """What to claim: documents that can start now, then some ahead, within all limits."""
+        places = self._free_places()
+        free_slots = sum(slot.is_free for slot in self.workers.slots)
+        queues = [self.runner.queues[name] for name in self.runner.served_queues()]
+        to_read = frozenset(queue.name for queue in queues if queue.steps[0] == READ)
+        in_places = frozenset(queue.name for queue in queues if self.runner.takes_place(queue))
+        wanted = self.prefetch.wanted(min(free_slots, places), len(self.workers.slots), busy)
+        prefetched = len(self.prefetch.claims)
+        now = max(0, min(free_slots, places) - prefetched)
+        limits = [
+            ClaimLimit(now, max(now, wanted), to_read),
+            ClaimLimit(max(0, places - prefetched), NO_LIMIT, in_places),
+            *self.runner.limits([*self.prefetch.claims, *self._being_read()]),
         ]
+        names = [queue.name for queue in queues if _least(limits, queue.name).total]
+        at_once = sum(limit.now for limit in limits[:1] + limits[2:])
+        total = sum(limit.total for limit in limits[:1] + limits[2:])
+        engine = self.workers.names[0]
+        return ClaimRequest([engine] * at_once, [engine] * (total - at_once), names, limits)
+
+    def _being_read(self) -> list[Claim]:
+        return [claim for slot in self.workers.slots for claim in slot.claims]
+
+    def _free_places(self) -> int:
+        """How many workers process no document."""
+        reading = sum(slot.claim is not None for slot in self.workers.slots)
+        return max(0, len(self.workers.slots) - reading - self.runner.places_taken())
+
+    def _busy_seconds(self) -> float:
+        """For how many seconds every worker has been processing its document."""
+        if self._free_places():
+            return 0.0
+        now = time.monotonic()
+        reading = [slot.seconds() for slot in self.workers.slots if slot.claim]
+        in_steps = [now - began for began in self.runner.places_since()]
+        return min(reading + in_steps, default=0.0)
+
+    def _note_dry(self, request: ClaimRequest, claims: Sequence[Claim]) -> None:
+        """Note the queues that had fewer documents than could have started."""
+        left, left_ahead = Counter[str](), Counter[str]()
+        for name in request.pipelines or ():
+            taken = [
+                sum(claim.pipeline in limit.queues for claim in claims) for limit in request.limits
+            ]
+            own = [
+                (limit, number)
+                for limit, number in zip(request.limits, taken, strict=True)
+                if name in limit.queues
+            ]
+            left[name] = min((limit.now - number for limit, number in own), default=0)
+            left_ahead[name] = min((limit.total - number for limit, number in own), default=0)
+        self._dry_queues = {name for name, number in left.items() if number > 0}
+        self._fell_short = any(number > 0 for number in left_ahead.values())
 
     def _check_blobs(self) -> None:
         """Claim nothing while blobs are unavailable; object storage is checked less often."""
@@ -355,23 +393,36 @@ class LocalEngine:
             self._files.check()
             self._texts.check()
 
-    def _may_find_work(self, free: int, *, capacity: bool) -> bool:
+    def _may_find_work(self) -> bool:
         """After a claim that got too few: only after a commit, or when time has passed."""
-        open_names = [queue.name for queue in self.runner.open_queues()]
-        has_opened, self._open_names = open_names != self._open_names, open_names
         if self._is_due("check", CHECK_SECONDS):
             requeue_from_dead_workers(self._store)
             return True
-        if has_opened or time.monotonic() >= self._opens_at:
+        if time.monotonic() >= self._opens_at:
             return True
-        if self.prefetch.fell_short and not (free or capacity):
-            return False
-        has_dry_slots = not free or self.prefetch.ran_dry
-        has_dry_pools = not capacity or self.runner.ran_dry
-        return not (has_dry_slots and has_dry_pools) or self._changes.changed()
+        if self._changes.changed():
+            self._dry_queues.clear()
+        if self._open_queues:
+            return bool(self._open_queues - self._dry_queues)
+        return not self._fell_short
 
-    def _start_prefetched(self) -> None:
-        for slot, claim in self.prefetch.assignments(self.workers.slots):
+    def _start_claimed(self) -> None:
+        """Start claimed documents; if some to read and others wait for places, in turns."""
+        places = self._free_places()
+        share = places
+        is_shared = bool(self.prefetch.claims) and self.runner.waits_for_place
+        if is_shared:
+            share = places // 2 + (places % 2 and self._is_readers_turn)
+            self._is_readers_turn ^= bool(places % 2)
+        self._start_prefetched(share, behind=not is_shared)
+        others = places - share if is_shared else self._free_places()
+        self.runner.start_waiting(others, behind=not is_shared)
+
+    def _start_prefetched(self, places: int, *, behind: bool) -> None:
+        """Assign claims to so many free slots; with `behind`, also behind short documents."""
+        free = [slot for slot in self.workers.slots if slot.is_free][:places]
+        others = [slot for slot in self.workers.slots if behind and not slot.is_free]
+        for slot, claim in self.prefetch.assignments([*free, *others]):
             self._start(slot, claim)
 
     def _start(self, slot: WorkerSlot, claim: Claim) -> None:
@@ -391,9 +442,12 @@ class LocalEngine:
             self._finish(slot, [gone])
 
     def _release_prefetched(self) -> None:
-        if self.prefetch.claims:
-            self._store.release(self.prefetch.claims)
+        """Give back the claims that nothing has begun to process."""
+        claims = [*self.prefetch.claims, *self.runner.unstarted()]
+        if claims:
+            self._store.release(claims)
             self.prefetch.claims.clear()
+            self.runner.forget_unstarted()
 
     # --- workers ---
 
@@ -460,13 +514,14 @@ class LocalEngine:
         was_away = self._attempts.is_failing  # leases may be about to end
         if not (self._is_due("leases", LEASE_CHECK_SECONDS) or was_away):
             return
-        if self._is_due("heartbeat", self._lease() / 3) or was_away:
-            self._store.attend(
-                self.workers.names[0],
-                len(self.workers.slots),
-                list(self.runner.queues),
-                self._step_use(),
-            )
+        use = self._step_use()
+        is_news = use != self._reported_use and self._is_due("use", USE_SECONDS)
+        is_heartbeat = self._is_due("heartbeat", self._lease() / 3) or was_away
+        if is_news or is_heartbeat:
+            slots, queues = self.workers.slots, self.runner.served_queues()
+            self._store.attend(self.workers.names[0], len(slots), queues, use)
+            self._reported_use = use
+        if is_heartbeat:
             claims = [*self._claims(), *self._results.unsaved()]
             self._drop(self._store.renew(claims) if claims else [])
         elif claims := self._claims():
@@ -478,8 +533,7 @@ class LocalEngine:
         return [StepUse(READ, len(slots), reading), *self.runner.use()]
 
     def _claims(self) -> list[Claim]:
-        in_slots = (claim for slot in self.workers.slots for claim in slot.claims)
-        return [*in_slots, *self.prefetch.claims, *self.runner.claims()]
+        return [*self._being_read(), *self.prefetch.claims, *self.runner.claims()]
 
     def _drop(self, lost: Sequence[Claim]) -> None:
         if lost:
@@ -493,3 +547,10 @@ class LocalEngine:
 def _is_missing(job: FinishedJob) -> bool:
     is_corrupt = isinstance(job.result, Failed | Broken) and job.result.code == "corrupt"
     return is_corrupt and job.claim.content is None
+
+
+def _least(limits: Sequence[ClaimLimit], queue: str) -> ClaimLimit:
+    """What all limits together leave for documents of a queue."""
+    own = [limit for limit in limits if queue in limit.queues]
+    least, total = min(limit.now for limit in own), min(limit.total for limit in own)
+    return ClaimLimit(least, total, frozenset([queue]))

@@ -53,6 +53,11 @@ class PipelineRun:
         return self.interim.step
 
     @property
+    def is_under_way(self) -> bool:
+        """Whether a step of this claim has processed the document."""
+        return self.claim_seconds > 0.0
+
+    @property
     def queue(self) -> str | None:
         """The queue whose claims run the next step; None: all are done."""
         return None if self.next_step is None else self.pipeline.queue_of(self.interim.done)
@@ -88,18 +93,18 @@ class PipelineRun:
         """A step replaces text and Markdown, merges data by top-level key, and adds files."""
         text, markdown, data = self.interim.text, self.interim.markdown, self.interim.data
         if returned.text is not None:
-            text, markdown = self._content("t", returned.text.path), None
+            text, markdown = self._content("t", returned.text.source), None
         if returned.markdown is not None:
-            markdown = self._content("m", returned.markdown.path)
+            markdown = self._content("m", returned.markdown.source)
         if returned.data is not None:
-            data = self._content("d", self._merged(returned.data.path, blobs))
-        parts = [self._part(part.name, part.path, part.pipeline) for part in returned.parts]
+            data = self._content("d", self._merged(returned.data.source, blobs))
+        parts = [self._part(part.name, part.source, part.pipeline) for part in returned.parts]
         self._finish_step(
             seconds,
             text=text,
             markdown=markdown,
             data=data,
-            files=self._with_files((file.name, file.path) for file in returned.files),
+            files=self._with_files((file.name, file.source) for file in returned.files),
             parts=(*self.interim.parts, *parts),
         )
 
@@ -151,11 +156,14 @@ class PipelineRun:
     def _change(self, **changes: Any) -> None:
         self.interim = replace(self.interim, **changes)
 
-    def _merged(self, data: Path, blobs: BlobStore) -> bytes:
+    def _merged(self, data: bytes | Path, blobs: BlobStore) -> Source:
         """The data of earlier steps with that of this one, by top-level key."""
         before = self.interim.data
-        merged = {} if before is None else json.loads(self.read_content(before, blobs))
-        return json.dumps(merged | json.loads(data.read_bytes()), ensure_ascii=False).encode()
+        if before is None:
+            return data
+        merged = json.loads(self.read_content(before, blobs))
+        merged |= json.loads(b"".join(chunks(data)))
+        return json.dumps(merged, ensure_ascii=False).encode()
 
     def _with_files(self, new: Iterable[tuple[str, Source]]) -> tuple[Content, ...]:
         """The files of earlier steps with these; a new one replaces that of the same name."""

@@ -55,9 +55,6 @@ class Prefetch:
 
     def __init__(self) -> None:
         self.claims: deque[Claim] = deque()
-        self.ran_dry = False  # whether the last claim left a free worker without a document
-        self.fell_short = False
-        """Whether the last claim got less than was wanted; the next document may be a suspect."""
         self._mean: float | None = None
 
     def learn(self, seconds: float) -> None:
@@ -77,10 +74,8 @@ class Prefetch:
             return 0
         return free + ahead - len(self.claims)
 
-    def add(self, claims: Sequence[Claim], *, free: int, wanted: int) -> None:
-        """Add the claims of a transaction that wanted so many, `free` of them for free workers."""
+    def add(self, claims: Sequence[Claim]) -> None:
         self.claims.extend(claims)
-        self.ran_dry, self.fell_short = len(claims) < free, len(claims) < wanted
 
     def assignments(self, slots: Sequence[WorkerSlot]) -> Iterator[tuple[WorkerSlot, Claim]]:
         """Which slot gets which claim: free slots first, then those that can take more."""
@@ -98,9 +93,6 @@ class Prefetch:
         for slot in slots:
             if slot.behind and slot.seconds() > STUCK_SECONDS:
                 self.take_back(slot.withdraw())
-
-    def is_stuck(self, busy: float) -> bool:
-        return bool(self.claims) and busy > STUCK_SECONDS
 
     def gather_seconds(self, slots: Sequence[WorkerSlot]) -> float:
         """How long answers may gather while every worker has documents ready."""

@@ -1,13 +1,22 @@
 """Runs the functions of pipelines on documents that the engine has claimed.
 
-Each step has a pool of its own, whose process stays warm. If the pool of its next step is full, a
-document waits, and its queue is closed for claims meanwhile. So the order is decided at the claim.
+Each step has a pool of processes. The engine claims no more documents than the pools of all their
+steps have room for, but for a moment of work ahead of short steps. So the order is decided at the
+claim, and no document holds a claim while it waits long for room.
+
+A *place* is where one document is processed: there are as many as workers. A document takes one
+while it is read and while it is in a step with `concurrency` 1. Steps with more are bounded by
+their own capacity: their documents wait for something else than a processor.
 """
 
 from __future__ import annotations
 
 import hashlib
+import logging
+import re
+import selectors
 import shutil
+import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Sequence
 from math import inf
@@ -17,7 +26,7 @@ from fairlead.errors import DamagedData, InvalidSetting, TemporarilyUnavailable
 from fairlead.model.blobs import ABSENT, BlobStore
 from fairlead.model.documents import Broken, Claim, Failed
 from fairlead.model.engines import StepUse
-from fairlead.model.pipelines import READ, Pipeline, pipeline_of
+from fairlead.model.pipelines import READ, ClaimLimit, Pipeline, pipeline_of
 from fairlead.model.results import Interim
 from fairlead.policy.retry import RetryRule
 from fairlead.steps.outcomes import Invalid, Outcome, Returned, StepEnd, StepJob, StepOptions
@@ -28,7 +37,9 @@ from fairlead.worker.result_writer import ResultWriter
 from fairlead.worker.sandbox.answer import Extraction, missing_bytes
 from fairlead.worker.step_ends import end_of_step, unknown_pipelines
 
+_log = logging.getLogger(__name__)
 _CHUNK = 1 << 20
+_SECONDS = re.compile(r" for \d+ s$")
 
 
 class StepRunner:
@@ -40,7 +51,8 @@ class StepRunner:
     def __init__(
         self,
         pipelines: Sequence[Pipeline],
-        make_pool: Callable[[str], StepPool],
+        make_pool: Callable[..., StepPool],
+        workers: Callable[[], int],
         results: ResultWriter,
         files: BlobStore,
         texts: BlobStore,
@@ -56,25 +68,31 @@ class StepRunner:
         self._texts = texts
         self._retry = retry
         steps = dict.fromkeys(step for queue in self.queues.values() for step in queue.steps)
-        self._pools = {step: make_pool(step) for step in steps if step != READ}
+        self._selector = selectors.EpollSelector()
+        self._pools = {
+            step: make_pool(step, selector=self._selector, workers=workers)
+            for step in steps
+            if step != READ
+        }
         self._running: dict[str, PipelineRun] = {}
         self._lost: set[str] = set()  # running documents whose claim was lost
         self._ends: deque[StepEnd] = deque()  # of running documents, not handled yet
         self._waiting: defaultdict[str, deque[PipelineRun]] = defaultdict(deque)
         self._folder = folder
-        self.ran_dry = False  # whether the last claim left room in a pool
+        self._problems: dict[str, str] = {}  # of pipelines, as they were logged
 
     # --- pools ---
 
-    @property
-    def is_ready(self) -> bool:
-        return all(pool.options is not None for pool in self._pools.values())
+    def fileno(self) -> int:
+        """A descriptor that is readable when `poll` has something to do."""
+        return self._selector.fileno()
 
-    def check(self) -> None:
-        """Raise if a step cannot be used."""
+    def has_checked_imports(self) -> bool:
+        """Whether all steps were imported; raises if one of them could not be."""
         for pool in self._pools.values():
             if pool.problem is not None and pool.options is None:
                 raise InvalidSetting(pool.problem)
+        return all(pool.options is not None for pool in self._pools.values())
 
     def deadline(self) -> float:
         return min((pool.deadline() for pool in self._pools.values()), default=inf)
@@ -83,37 +101,130 @@ class StepRunner:
         """End the step processes; the store takes their documents back."""
         for pool in self._pools.values():
             pool.close()
+        self._selector.close()
         shutil.rmtree(self._folder, ignore_errors=True)
+
+    def served_queues(self) -> list[str]:
+        """The queues whose steps can run here; one that is being imported may be among them."""
+        problems = self._pool_problems()
+        return [queue.name for queue in self.queues.values() if not problems.keys() & queue.steps]
+
+    def use(self) -> list[StepUse]:
+        """The capacity of each step here, its documents, and why it cannot run."""
+        problems = self._pool_problems()
+        return [
+            StepUse(step, pool.capacity, pool.busy, problems.get(step))
+            for step, pool in self._pools.items()
+        ]
+
+    def _pool_problems(self) -> dict[str, str]:
+        now = time.monotonic()
+        reasons = {step: pool.why_not(now) for step, pool in self._pools.items()}
+        return {step: reason for step, reason in reasons.items() if reason is not None}
+
+    def _log_problems(self) -> None:
+        """Log when a pipeline cannot run here, and when it can again."""
+        by_step = self._pool_problems()
+        if not by_step and not self._problems:
+            return
+        problems = {
+            pipeline.name: by_step[step]
+            for pipeline in self._pipelines.values()
+            for step in reversed(pipeline.steps)
+            if step in by_step
+        }
+        for name, problem in problems.items():
+            if not _is_same(problem, self._problems.get(name)):
+                _log.warning("fairlead: pipeline %s cannot run here: %s", name, problem)
+        for name in self._problems.keys() - problems.keys():
+            _log.warning("fairlead: pipeline %s can run here again", name)
+        self._problems = problems
 
     # --- capacity for claims ---
 
-    def open_queues(self) -> list[Pipeline]:
-        """The queues of which no document waits for room in a pool."""
-        waiting = {run.claim.pipeline for runs in self._waiting.values() for run in runs}
-        return [queue for queue in self.queues.values() if queue.name not in waiting]
+    def limits(self, being_read: Iterable[Claim]) -> list[ClaimLimit]:
+        """How many documents each step may get, beside those that are on their way to it."""
+        coming: Counter[str] = Counter()
+        for claim in being_read:
+            queue = self.queues.get(claim.pipeline)
+            coming.update(() if queue is None else queue.steps)
+        for step, runs in self._waiting.items():
+            for run in runs:
+                coming.update(self._steps_from(run, step))
+        for run in self._running.values():
+            coming.update(self._steps_from(run, run.next_step)[1:])
+        return [self._limit(step, pool, coming[step]) for step, pool in self._pools.items()]
 
-    def free_capacity(self) -> dict[str, tuple[int, list[str]]]:
-        """For each first step: how many documents may start, and the queues that begin with it."""
-        capacity: dict[str, tuple[int, list[str]]] = {}
-        for queue in self.open_queues():
-            step = queue.steps[0]
-            pool = self._pools.get(step)
-            free = 0 if pool is None else pool.free() - len(self._waiting[step])
-            if free > 0:
-                capacity.setdefault(step, (free, []))[1].append(queue.name)
-        return capacity
+    def _steps_from(self, run: PipelineRun, step: str | None) -> tuple[str, ...]:
+        """The steps of its claim that the document has not passed."""
+        queue = self.queues.get(run.claim.pipeline)
+        if queue is None or step not in queue.steps:
+            return () if step is None else (step,)
+        return queue.steps[queue.steps.index(step) :]
 
-    def use(self) -> list[StepUse]:
-        """The capacity of each step here, and its documents."""
-        busy = Counter(run.next_step for run in self._running.values())
+    def _limit(self, step: str, pool: StepPool, coming: int) -> ClaimLimit:
+        free, ahead = pool.free(), pool.ahead
+        now = free - coming
+        waits_behind = pool.busy > 0 and ahead > 0  # then they are claimed in portions
+        total = 0 if waits_behind and coming > ahead / 2 else free + ahead - coming
+        queues = frozenset(queue.name for queue in self.queues.values() if step in queue.steps)
+        return ClaimLimit(max(0, now), max(0, now, total), queues)
+
+    def takes_place(self, queue: Pipeline) -> bool:
+        """Whether a document of the queue takes a place when it starts."""
+        return queue.steps[0] == READ or self._is_alone_in_process(queue.steps[0])
+
+    def places_taken(self) -> int:
+        """How many documents are in steps, or between two of them, in places of workers."""
+        in_steps = sum(
+            pool.busy for step, pool in self._pools.items() if self._is_alone_in_process(step)
+        )
+        between = sum(
+            run.is_under_way
+            for step, runs in self._waiting.items()
+            if self._is_alone_in_process(step)
+            for run in runs
+        )
+        return in_steps + between
+
+    def places_since(self) -> list[float]:
+        """When the documents began that are in places of workers."""
         return [
-            StepUse(
-                step,
-                0 if pool.options is None else pool.options.concurrency,
-                busy[step],
-                pool.problem if pool.options is None else None,
-            )
+            began
             for step, pool in self._pools.items()
+            if self._is_alone_in_process(step)
+            for began in pool.running_since()
+        ]
+
+    @property
+    def waits_for_place(self) -> bool:
+        """Whether a claimed document waits for a place of a worker."""
+        return any(
+            not run.is_under_way
+            for step, runs in self._waiting.items()
+            if self._is_alone_in_process(step)
+            for run in runs
+        )
+
+    def _is_alone_in_process(self, step: str) -> bool:
+        options = self._pools[step].options
+        return options is None or options.concurrency == 1
+
+    def unstarted(self) -> list[Claim]:
+        """The claims that no step has begun to process."""
+        waiting = (run for runs in self._waiting.values() for run in runs)
+        return [run.claim for run in waiting if not run.is_under_way]
+
+    def forget_unstarted(self) -> None:
+        for step, runs in self._waiting.items():
+            self._waiting[step] = deque(run for run in runs if run.is_under_way)
+
+    def gather_seconds(self) -> list[float]:
+        """How long answers may gather, for each step whose processes are busy in places."""
+        return [
+            pool.gather_seconds()
+            for step, pool in self._pools.items()
+            if pool.busy and self._is_alone_in_process(step)
         ]
 
     # --- documents ---
@@ -181,17 +292,31 @@ class StepRunner:
 
         While blobs are unavailable this raises, and a later call continues where it stopped.
         """
-        for pool in self._pools.values():
+        for step, pool in self._pools.items():
             self._ends.extend(pool.poll())
+            returned = [self._running.pop(job.id) for job in pool.take_returned()]
+            self._waiting[step].extendleft(reversed(returned))
         while self._ends:
             self._handle(self._ends[0])
             self._ends.popleft()
-        self.start_waiting()
+        self._log_problems()
 
-    def start_waiting(self) -> None:
-        """Start the documents that wait for their step, as far as its pool has room."""
+    def start_waiting(self, places: int, *, behind: bool) -> None:
+        """Start the documents that wait for their step, as far as its pool has room.
+
+        So many may take a place. With `behind`, more lie ready behind short ones.
+        """
         for step, queue in self._waiting.items():
-            self._start(step, queue)
+            takes_place = self._is_alone_in_process(step)
+            pool = self._pools[step]
+            while queue and queue[0].claim.id not in self._running:
+                is_new = takes_place and not queue[0].is_under_way
+                if pool.free() and (places > 0 or not is_new):
+                    places -= is_new
+                elif not (behind and pool.has_room_behind()):
+                    break
+                self._start(step, queue)
+            pool.flush()
 
     def _resumed(self, claim: Claim) -> PipelineRun:
         folder = self._folder / f"{claim.id}.{claim.fence}"
@@ -214,15 +339,15 @@ class StepRunner:
         self._waiting[step].append(run)
 
     def _start(self, step: str, queue: deque[PipelineRun]) -> None:
-        while queue and queue[0].claim.id not in self._running and self._pools[step].free():
-            run = queue[0]
-            contents = self._prepare(run)  # if the disk is full it raises, and the document waits
-            queue.popleft()
-            if not isinstance(contents, dict):
-                self._results.add(FinishedJob(run.claim, contents, run.claim_seconds, run))
-                continue
-            self._running[run.claim.id] = run
-            self._pools[step].start(self._job(run, contents))
+        """Start the first document that waits, or end it if its bytes are gone."""
+        run = queue[0]
+        contents = self._prepare(run)  # if the disk is full it raises, and the document waits
+        queue.popleft()
+        if not isinstance(contents, dict):
+            self._results.add(FinishedJob(run.claim, contents, run.claim_seconds, run))
+            return
+        self._running[run.claim.id] = run
+        self._pools[step].start(self._job(run, contents))
 
     # --- jobs ---
 
@@ -334,3 +459,8 @@ class StepRunner:
 
     def _end(self, run: PipelineRun, how: Stage | Failed | Broken | Delay | Move | Interim) -> None:
         self._results.add(FinishedJob(run.claim, how, run.claim_seconds, run))
+
+
+def _is_same(problem: str, logged: str | None) -> bool:
+    """Whether a problem was logged; the seconds of a long import make no difference."""
+    return logged is not None and _SECONDS.sub("", problem) == _SECONDS.sub("", logged)
