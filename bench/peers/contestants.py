@@ -99,7 +99,7 @@ def fairlead() -> Iterator[Contestant]:
 
 
 def steps() -> Iterator[Contestant]:
-    """Whole engines with a no-op step; the batch is its `concurrency`."""
+    """Whole engines with a no-op step, which claim up to about fifty documents at once."""
     batch, program = BATCHES[0], "fairlead_step"
     for server, durability in (("postgres", FSYNC), ("sqlite", FULL)):
         name = f"fairlead-{server}-step"

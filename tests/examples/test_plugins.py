@@ -59,7 +59,7 @@ def test_a_step_of_an_installed_package_is_known_by_its_name(
         assert running.pool.options.concurrency == 4
     assert isinstance(outcome, Returned)
     assert outcome.data is not None
-    data = json.loads(outcome.data.path.read_text())
+    data = json.loads(outcome.data.read())
     assert data == {"number": "R-7", "currency": "EUR", "total": "12.00"}
 
 

@@ -10,7 +10,6 @@ from bench.peers.counting import FOLDER, count
 from bench.peers.stores import LEASE, fill
 from bench.peers.workers.settings import (
     AT_ONCE,
-    BATCH,
     CUSTOMERS,
     DOCUMENTS,
     POLICY,
@@ -20,9 +19,9 @@ from bench.peers.workers.settings import (
 from fairlead import Fairlead, Job, step
 
 
-@step(concurrency=BATCH)
+@step
 def no_op(job: Job) -> None:
-    """The work: as many jobs at once as other rows have documents in a batch."""
+    """The work. The engine claims as many documents at once as are a moment of work."""
     del job
     count()
 
