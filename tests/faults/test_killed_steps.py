@@ -21,7 +21,7 @@ from typing import NamedTuple
 import postgreskit
 import pytest
 from fleetkit import ENDS, every_event, inversions
-from stepfleet import StepEngine, step_engines
+from stepfleet import StepEngine, parent_of, step_engines
 from stepkit import write_module
 
 from fairlead import Fairlead
@@ -60,7 +60,7 @@ def result(job, text, by):
 def fields(job):
     return result(job, job.text, "fields")
 
-@step(concurrency=3, attempts=50)
+@step(attempts=50)
 def orders(job):
     return result(job, job.json()["order"], "orders")
 """
@@ -79,12 +79,13 @@ steps = ["mysteps:orders"]
 
 class Kills(NamedTuple):
     documents: int
-    steps: int
+    processes: int
+    templates: int
     engines: int
 
 
-SOME = Kills(60, 4, 2)
-MANY = Kills(2_000, 50, 10)
+SOME = Kills(60, 4, 2, 2)
+MANY = Kills(2_000, 50, 10, 10)
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -143,21 +144,22 @@ def run(fairlead: Fairlead, engines: list[StepEngine], kills: Kills) -> dict[int
     """Submit everything in portions, and kill something amid each; the documents by number."""
     dice = random.Random(20)
     calls = Calls(fairlead.folder.path.parent)
-    faults = [True] * kills.engines + [False] * kills.steps
+    faults = ["engine"] * kills.engines + ["template"] * kills.templates
+    faults += ["process"] * kills.processes
     dice.shuffle(faults)
     bounds = [kills.documents * number // len(faults) for number in range(len(faults) + 1)]
     submitted: dict[int, Document] = {}
-    for is_engine, numbers in zip(faults, map(range, bounds, bounds[1:]), strict=True):
+    for fault, numbers in zip(faults, map(range, bounds, bounds[1:]), strict=True):
         calls_before_fault = dice.randint(numbers.start + 1, numbers.stop)
         submitted |= {number: submit(fairlead, number, dice) for number in numbers}
         process = calls.wait(calls_before_fault, engines)
         Event().wait(dice.uniform(0.0, 0.06))  # into a call, its end, or the next
         (engine,) = (engine for engine in engines if process in engine.step_processes())
-        if is_engine:
+        if fault == "engine":
             engine.kill()
             engine.start()
         else:
-            os.kill(process, signal.SIGKILL)
+            os.kill(parent_of(process) if fault == "template" else process, signal.SIGKILL)
     return submitted
 
 

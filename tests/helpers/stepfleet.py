@@ -12,7 +12,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 SLOWEST_STOP = 60.0
-STEP_PROCESS = b"fairlead.steps.process_main"
+STEP_PROCESS = b"fairlead.steps.template_main"
+"""A template, or a fork of one."""
 
 
 class StepEngine:
@@ -41,6 +42,7 @@ class StepEngine:
         return self._process.pid
 
     def step_processes(self) -> list[int]:
+        """Its templates and their forks."""
         return [pid for pid in descendants(self.pid) if STEP_PROCESS in command_of(pid)]
 
     def kill(self) -> None:
@@ -93,6 +95,11 @@ def descendants(pid: int) -> Iterator[int]:
             for child in (task / "children").read_text().split():
                 yield int(child)
                 yield from descendants(int(child))
+
+
+def parent_of(pid: int) -> int:
+    after_name = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2]
+    return int(after_name.split()[1])
 
 
 def command_of(pid: int) -> bytes:

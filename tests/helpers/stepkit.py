@@ -48,13 +48,13 @@ class RunningPool(AbstractContextManager["RunningPool"]):
         self.folder = folder
         self._selector = selectors.DefaultSelector()
         self._slots = tempfile.TemporaryDirectory()
-        options = {"environment": dict(os.environ), **options}
+        self._reference = reference
+        options = {"environment": dict(os.environ), "slots": self.slots(), **options}
         self.pool = StepPool(
             reference,
             search_path=[str(folder), *sys.path],
             selector=self._selector,
             workers=lambda: workers,
-            slots=ProcessSlots(Path(self._slots.name), reference),
             **options,
         )
         self.ends: dict[str, StepEnd] = {}
@@ -68,6 +68,10 @@ class RunningPool(AbstractContextManager["RunningPool"]):
         self.pool.close()
         self._selector.close()
         self._slots.cleanup()
+
+    def slots(self) -> ProcessSlots:
+        """The bound of processes in the folder of this pool, for another engine."""
+        return ProcessSlots(Path(self._slots.name), self._reference)
 
     def wait_until(self, condition: Callable[[], object]) -> None:
         """Poll until the condition holds."""

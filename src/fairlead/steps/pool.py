@@ -47,6 +47,7 @@ SLOW_IMPORT_SECONDS = 10.0
 """After so long an import is reported as the reason why the step does not run."""
 MEMORY_CHECK_SECONDS = 1.0
 SOURCE_CHECK_SECONDS = 0.5
+SLOT_CHECK_SECONDS = 1.0
 FLUSH_SECONDS = 0.05
 MOST_FAILED_STARTS = 3
 """Templates or processes in a row that end before they are ready: then the step cannot be used."""
@@ -245,6 +246,8 @@ class StepPool:
             times.append(now + FLUSH_SECONDS)
         if any(len(process.jobs) > 1 for process in self._processes.values()):
             times.append(now + STUCK_SECONDS)
+        if self.options is not None and self.options.processes is not None:
+            times.append(now + SLOT_CHECK_SECONDS)
         if running and self._memory_limit is not None:
             times.append(self._next_memory_check)
         return min(times)
