@@ -17,7 +17,7 @@ MOST_FLIPS = 60
 def seeds() -> list[bytes]:
     """Our own documents of every kind, and those of the corpus that are not large."""
     contents = [sample.content for sample in samples(12, seed=7)]
-    paths = sorted(CORPUS.iterdir()) if CORPUS.is_dir() else []
+    paths = sorted(path for path in CORPUS.iterdir() if path.is_file()) if CORPUS.is_dir() else []
     return contents + [path.read_bytes() for path in paths if 0 < path.stat().st_size <= LARGEST]
 
 
