@@ -13,7 +13,9 @@ from bench.filling import submit_all
 from fairlead import Fairlead
 from fairlead.blobs.local import LocalBlobs
 from fairlead.model.documents import Broken, Claim, Done, Failed, NewDocument, Outcome, Submission
+from fairlead.model.engines import StepUse
 from fairlead.model.names import new_id
+from fairlead.model.pipelines import READ
 
 HOSTILE = '<script>alert("x")</script> & "quoted" \'name\'.pdf'
 TEXT = """Invoice 2041
@@ -64,7 +66,7 @@ def fill(data: Path, *, workers: int = 2, seed: int = 7) -> None:
     with Fairlead(data, settings={"lease": 3600.0}, clock=clock) as fairlead:
         texts = LocalBlobs(fairlead.folder.texts)
         busy: list[tuple[float, Claim, Outcome]] = []
-        fairlead.store.attend("made-up", workers)
+        fairlead.store.attend("made-up", workers, steps=[StepUse(READ, workers, workers)])
         while clock.now < now:
             clock.now += 2
             due = [arrival for arrival in arrivals if arrival[0] <= clock.now]
@@ -84,7 +86,7 @@ def fill(data: Path, *, workers: int = 2, seed: int = 7) -> None:
                 seconds = chance.uniform(6, 40)
                 busy.append((clock.now + seconds, claim, _outcome(claim, texts, seconds, chance)))
         _decide(fairlead, clock)
-        fairlead.store.attend("made-up", workers)
+        fairlead.store.attend("made-up", workers, steps=[StepUse(READ, workers, workers)])
 
 
 def _arrivals(now: float, chance: random.Random) -> Iterator[tuple[float, str, str]]:

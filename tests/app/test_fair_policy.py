@@ -156,6 +156,7 @@ def test_the_name_of_an_account_is_checked(data: Path) -> None:
 def test_the_doctor_and_the_settings_tell_of_the_policy(data: Path, run: Run) -> None:
     with Fairlead(data, settings={"policy": "fair"}) as fairlead:
         fairlead.submit("acme", b"x")
+        fairlead.store.attend("engine", 1)
     findings = as_json(run("doctor", "--json"))["findings"]
     assert any("fairness: policy fair" in finding["what"] for finding in findings)
     shown = {

@@ -13,6 +13,7 @@ from fairlead import Fairlead
 from fairlead.cli import main
 from fairlead.config.settings import Sources
 from fairlead.errors import InvalidSetting
+from fairlead.model.capacity import ProblemCause
 from fairlead.model.documents import Failed
 from fairlead.model.pipelines import DEFAULT_PIPELINES, Pipeline
 
@@ -137,6 +138,10 @@ def test_an_engine_writes_its_quotas_and_logs_those_it_replaces(
     assert "invoices is now 90/min, max_running 8 (was 15/s, max_running 8)" in caplog.text
 
 
+def problems(fairlead: Fairlead) -> dict[str, ProblemCause]:
+    return {problem.queue: problem.cause for problem in fairlead.queue.capacity().problems}
+
+
 def test_why_names_a_pipeline_without_worker_and_an_exhausted_quota(tmp_path: Path) -> None:
     (tmp_path / "fairlead.toml").write_text("[pipelines.invoices]\nlimit = '1/h'\n")
     with Fairlead(tmp_path, clock=lambda: 1_000_000.0) as fairlead:
@@ -146,9 +151,9 @@ def test_why_names_a_pipeline_without_worker_and_an_exhausted_quota(tmp_path: Pa
         unserved = fairlead.why(ids[1])
         assert "not-served" in {reason.code for reason in unserved.reasons}
         assert unserved.forecast is None, "nobody can tell when somebody will serve it"
-        assert fairlead.store.unserved() == ["invoices"]
+        assert problems(fairlead) == {"invoices": ProblemCause.NOT_SERVED}
         fairlead.store.attend("engine", 1, ["invoices"])
-        assert fairlead.store.unserved() == []
+        assert problems(fairlead) == {}
         assert fairlead.store.claim("worker") is not None
         explanations = [fairlead.why(id_) for id_ in ids[1:]]
         quotas = [reason for reason in explanations[0].reasons if reason.code == "quota"]

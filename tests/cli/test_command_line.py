@@ -207,12 +207,14 @@ def test_config_show_says_where_each_value_comes_from(
     assert by_name["data"] == (str(data), "environment")
 
 
-def test_the_doctor_finds_a_sound_installation_sound(run: Run, letter: Path) -> None:
+def test_the_doctor_finds_a_sound_installation_sound(run: Run, letter: Path, data: Path) -> None:
     submitted(run, letter)
+    with Fairlead(data) as fairlead:
+        fairlead.store.attend("engine", 2)
     result = run("doctor", "--json")
     levels = [finding["level"] for finding in as_json(result)["findings"]]
     assert "problem" not in levels
-    assert "no worker is running" in run("doctor").stdout
+    assert "workers that are running: 2" in run("doctor").stdout
     assert "1 customer, 1 document waiting, 0 processing" in run("doctor").stdout
 
 

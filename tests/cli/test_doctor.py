@@ -27,6 +27,7 @@ def test_deep_finds_flipped_changed_and_missing_contents(tmp_path: Path) -> None
     with Fairlead(tmp_path) as fairlead:
         contents = (b"short", LONG, LONG)
         short, changed, missing = (fairlead.submit("acme", content).id for content in contents)
+        fairlead.store.attend("engine", 1)
         assert problems(tmp_path, "--deep") == (0, [])
         path = fairlead.contents.path(fairlead.document(changed))
         path.write_bytes(b"b" + LONG[1:])
@@ -72,6 +73,7 @@ def test_a_damaged_wal_is_a_problem(tmp_path: Path, damage: str) -> None:
     """SQLite leaves out what follows a damaged frame, and says nothing."""
     data, copy = tmp_path / "data", tmp_path / "copy"
     with Fairlead(data) as fairlead:
+        fairlead.store.attend("engine", 1)
         for _ in range(20):
             fairlead.submit("acme", b"short")
         shutil.copytree(data, copy)  # as after a power cut

@@ -17,6 +17,7 @@ from playwright.sync_api import Browser, Dialog, Page, expect
 
 from fairlead import Fairlead
 from fairlead.i18n import LANGUAGES
+from fairlead.model.engines import StepUse
 
 pytestmark = pytest.mark.services
 
@@ -85,6 +86,20 @@ def test_the_overview_of_an_empty_house_fills_itself(page: Page, data: Path) -> 
         upload(server.customer("acme"), b"first")
         expect(page.locator(".figures [data-f=waiting]")).to_have_text("1", timeout=WAIT)
         expect(page.locator("[data-list=waits]")).to_contain_text("acme", timeout=WAIT)
+
+
+def test_the_use_of_steps_changes_by_itself(page: Page, server: Served) -> None:
+    upload(server.customer("acme"), b"first")
+    with Fairlead(server.data) as fairlead:
+        fairlead.store.attend("elsewhere:1.1#1", 4, ["default"], [StepUse("read", 4, 1)])
+        open_page(page, server, "/")
+        steps = page.locator("[data-list=steps] tbody")
+        expect(steps).to_have_text(re.compile(r"read\s*1 / 4"))
+        uses = [StepUse("read", 4, 2), StepUse("classify", 8, 3)]
+        fairlead.store.attend("elsewhere:1.1#1", 4, ["default"], uses)
+        expect(steps).to_have_text(re.compile(r"read\s*2 / 4\s*classify\s*3 / 8"), timeout=WAIT)
+        fairlead.store.leave("elsewhere:1.1#1")
+        expect(page.locator("[data-when-empty=steps]")).to_be_visible(timeout=WAIT)
 
 
 @pytest.mark.full

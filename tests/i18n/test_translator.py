@@ -18,6 +18,7 @@ PARAMS = {
     **dict.fromkeys(["other_documents", "other_customers"], 5),
     **dict.fromkeys(["seconds", "weight"], 1234.5),
     "customer": "acme",
+    "problem": "there is no module crm",
     "account": "group",
     "pipeline": "invoices",
     "limit": "15/s",

@@ -15,6 +15,7 @@ from apikit import problem
 from inprocess import InProcess
 
 from fairlead import Fairlead
+from fairlead.model.capacity import ProblemCause, PulledStep, QueueProblem
 from fairlead.model.documents import Moved
 from fairlead.model.results import Content, Interim
 from fairlead.model.states import State
@@ -468,11 +469,16 @@ def test_a_step_is_served_while_somebody_claims_it(run: Callable[[Test], None]) 
         site.fairlead.store.attend("engine", 1, ["default", "read"])
         for _ in range(2):
             site.submit()
-        assert site.fairlead.store.unserved() == ["first"]
+        queue = site.fairlead.queue
+        assert queue.capacity().problems == (QueueProblem("first", ProblemCause.NOT_PULLED, "x"),)
+        assert queue.capacity().pulled[0] == PulledStep("pull:x", ())
         await site.claim()
-        assert site.fairlead.store.unserved() == []
+        assert queue.capacity().problems == ()
+        (key,) = queue.capacity().pulled[0].keys
+        assert key in {key.id for key in site.fairlead.keys.list()}
+        assert (queue.capacity().workers, queue.fairness().workers) == (1, 1), "it is no worker"
         site.clock.now += LEASE + 1
         site.fairlead.store.attend("engine", 1, ["default", "read"])
-        assert "first" in site.fairlead.store.unserved()
+        assert "first" in {problem.queue for problem in queue.capacity().problems}
 
     run(test)

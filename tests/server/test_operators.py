@@ -357,7 +357,7 @@ def test_the_operator_key_is_for_its_owner_only(server: Served) -> None:
 def test_health_metrics_and_documentation_need_no_key_and_no_internet(server: Served) -> None:
     with server.client(None) as anyone:
         assert anyone.get("/livez").json() == {"status": "ok"}
-        assert anyone.get("/readyz").json() == {"status": "ok"}
+        assert anyone.get("/readyz").json() == {"status": "ok", "problems": []}
         metrics = anyone.get("/metrics").text
         assert 'fairlead_http_requests_total{method="GET",route="/livez",status="200"}' in metrics
         assert 'fairlead_http_seconds_bucket{le="+Inf",route="/livez"}' in metrics

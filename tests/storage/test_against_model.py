@@ -365,7 +365,7 @@ WRONG = {
         ],
     ),
     "a worker gets documents of pipelines that it does not serve": Wrong(
-        changed(claims.Requested, "pipelines", property(lambda self: None)),
+        changed(claims, "_all_pipelines", lambda _of_requests: None),
         "classic",
         [
             submit("acme", pipeline="orders"),

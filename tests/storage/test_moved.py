@@ -164,14 +164,15 @@ def test_the_work_of_all_claims_counts(store: Store) -> None:
 def test_nobody_serves_a_queue_that_nobody_attends(store: Store, clock: Clock) -> None:
     submit(store, "acme")
     move(store)
+    assert store.waiting_queues() == {QUEUE}
     store.attend("engine", 2, ["default", "invoices"])
-    assert store.unserved() == [QUEUE]
+    assert not store.pipelines()[QUEUE].served
     store.attend("puller", 1, [QUEUE])
-    assert store.unserved() == []
+    assert store.pipelines()[QUEUE].served
     clock.advance(LEASE / 2)
     store.attend("engine", 2, ["default", "invoices"])
     clock.advance(LEASE / 2 + 1)
-    assert store.unserved() == [QUEUE]
+    assert not store.pipelines()[QUEUE].served
 
 
 def test_requests_of_both_queues_are_filled(store: Store) -> None:

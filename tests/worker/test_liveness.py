@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from fairlead import Fairlead
 from fairlead.worker.liveness import is_known_dead, worker_name
 
 NAME_OF_ANOTHER = "from fairlead.worker.liveness import worker_name; print(worker_name(1))"
@@ -48,3 +50,18 @@ def test_a_process_that_another_user_hides_is_not_known_to_be_dead(
 
     monkeypatch.setattr(os, "kill", refuse)
     assert not is_known_dead(f"{machine}:{2**22 + 1}.5#1")  # a pid that no process can have
+
+
+@pytest.mark.services
+def test_dead_engines_no_longer_attend(tmp_path: Path) -> None:
+    """Regression: they counted until their attendance ended, up to a lease later."""
+    command = [sys.executable, "-c", NAME_OF_ANOTHER]
+    dead = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    with Fairlead(tmp_path) as fairlead:
+        living = [worker_name(1), "elsewhere:1.1#1", "pull:key:step"]
+        for engine in (dead, *living):
+            fairlead.store.attend(engine, 2)
+        assert fairlead.queue.fairness().workers == 6, "a program that pulls is no worker"
+        fairlead.services.engine(1).close()
+        assert {report.engine for report in fairlead.store.engines()} == set(living)
+        assert fairlead.queue.fairness().workers == 4

@@ -26,7 +26,7 @@ from fairlead.errors import NotReady, TemporarilyUnavailable, UnknownDocument, U
 from fairlead.intake import Intake
 from fairlead.model.blobs import BlobStore
 from fairlead.model.documents import Document, DocumentCheck, EndedDocument, Event
-from fairlead.model.explanations import Explanation
+from fairlead.model.explanations import Explanation, PipelineState
 from fairlead.model.installation import ListingPage, NamedSource, listing_page
 from fairlead.model.pipelines import DEFAULT_PIPELINE
 from fairlead.model.sources import Source
@@ -339,8 +339,13 @@ class Fairlead:
             now=self.store.now(),
             retry_at=stored.retry_at if is_waiting else None,
             flow=self.store.flow() if is_waiting else None,
-            pipeline=self.store.pipeline_state(stored.queue),
+            pipeline=self._pipeline_state(stored.queue),
         )
+
+    def _pipeline_state(self, queue: str) -> PipelineState:
+        state = self.store.pipeline_state(queue)
+        problem = self.queue.step_problem(queue)
+        return state if problem is None else state._replace(is_served=False, problem=problem)
 
     def cancel(
         self, id_: str, /, *, by: str | None = None, check: DocumentCheck | None = None

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from fairlead.app.customers import EmbeddedCustomers
+from fairlead.model.capacity import Capacity
 from fairlead.model.customers import Customer, Fairness
 from fairlead.model.documents import Switched, Totals
 from fairlead.model.pipeline_figures import PipelineCounts, PipelineFigures
 from fairlead.model.pipelines import Pipeline
+from fairlead.policy.capacity import capacity
 from fairlead.policy.queue import PolicyName
 from fairlead.policy.rules import check_policy
 from fairlead.storage import Store
+from fairlead.worker.liveness import live_engines
 
 
 class EmbeddedQueue:
@@ -41,9 +44,23 @@ class EmbeddedQueue:
         """How many documents wait and are processed, of how many customers."""
         return self._store.totals()
 
+    def capacity(self) -> Capacity:
+        """How many documents each step processes at once, and which queues cannot run, and why."""
+        return self._capacity(self._store.waiting_queues())
+
+    def reported_capacity(self) -> Capacity:
+        """As `capacity`, but only steps can be a problem, because it looks at no documents."""
+        return self._capacity()
+
+    def step_problem(self, queue: str) -> str | None:
+        """Why a step of a queue cannot run in any engine; None: it can, or no engine runs."""
+        problem = capacity(self._store.engines(), self._pipelines()).problem_of(queue)
+        return None if problem is None else problem.detail
+
     def pipelines(self) -> list[PipelineFigures]:
         """All pipelines of the settings and of documents, with their queues, `default` first."""
         counts = self._store.pipelines()
+        in_use = self._capacity(name for name, of_queue in counts.items() if of_queue.waiting)
         steps = {
             queue.name: pipeline.steps if queue.name == pipeline.name else queue.steps
             for pipeline in self._pipelines()
@@ -54,10 +71,14 @@ class EmbeddedQueue:
             PipelineFigures(
                 name=name,
                 steps=steps.get(name, ()),
+                problem=in_use.sentence_for(name),
                 **counts.get(name, PipelineCounts())._asdict(),
             )
             for name in names
         ]
+
+    def _capacity(self, waiting: Iterable[str] = ()) -> Capacity:
+        return capacity(live_engines(self._store), self._pipelines(), frozenset(waiting))
 
     def policy(self) -> PolicyName:
         """The policy in force: "classic" or "fair"."""

@@ -21,6 +21,7 @@ from fairlead.steps.pool import StepPool
 from fairlead.steps.process_slots import ProcessSlots
 from fairlead.webhooks import Deliverer, Networks, Sender
 from fairlead.worker.engine import LocalEngine, StepSettings
+from fairlead.worker.liveness import live_engines
 from fairlead.worker.orphan_sweeper import Sweeper, sweep_orphans
 from fairlead.worker.pulled_jobs import PulledJobs
 from fairlead.worker.sandbox.limits import SandboxLimits
@@ -56,6 +57,7 @@ class Services:
         """
         fairlead = self._fairlead
         self.use_quotas()
+        live_engines(self._store)  # those that died no longer count beside this one
         make_pool = partial(
             step_pool,
             settings=fairlead.settings,

@@ -16,10 +16,17 @@ import msgspec
 
 from fairlead.app import Fairlead
 from fairlead.cli.options import data_option, json_option, no_url_option
-from fairlead.cli.output import counted, duration, fairness_words, print_json
+from fairlead.cli.output import (
+    counted,
+    duration,
+    fairness_words,
+    print_json,
+    pulled_words,
+    step_words,
+)
 from fairlead.config.settings import mask_url
 from fairlead.errors import BrokerUnreachable, FairleadError
-from fairlead.model.pipelines import pipeline_of
+from fairlead.model.capacity import Capacity, ProblemCause, QueueProblem
 from fairlead.worker.liveness import is_known_dead
 from fairlead.worker.sandbox import kernel_features
 
@@ -80,8 +87,12 @@ def _data(data: Path, *, deep: bool) -> Iterator[Finding]:
         with Fairlead(data, must_exist=True) as fairlead:
             yield from _store(fairlead)
             yield from _places(fairlead)
-            is_local = fairlead.settings.engine == "local"
-            yield from (_work if is_local else _broker)(fairlead)
+            capacity = fairlead.queue.capacity()
+            if fairlead.settings.engine == "local":
+                yield from _work(fairlead, capacity)
+            else:
+                yield from _broker(fairlead)
+            yield from _steps(capacity)
             yield from _dead(fairlead)
             yield from _fairness(fairlead)
             yield from _room(fairlead)
@@ -118,34 +129,49 @@ def _places(fairlead: Fairlead) -> Iterator[Finding]:
         yield Finding("problem", str(error))
 
 
-def _work(fairlead: Fairlead) -> Iterator[Finding]:
-    server, totals = fairlead.folder.server_pid(), fairlead.queue.totals()
+def _work(fairlead: Fairlead, capacity: Capacity) -> Iterator[Finding]:
+    server = fairlead.folder.server_pid()
     if server is not None:
         yield Finding("ok", f"process {server} uses this folder")
-    workers = fairlead.queue.fairness().workers
-    if workers:
-        yield Finding("ok", f"workers that are running: {workers:,}")
-    elif totals.waiting:
+    if capacity.engines:
+        yield Finding("ok", f"workers that are running: {capacity.workers:,}")
+    elif fairlead.store.waiting_queues() - _pulled_queues(fairlead) or _dead_workers(fairlead):
         advice = (
             "start one: fairlead worker" if server is None else "restart the server with --workers"
         )
-        yield Finding("warning", f"documents are waiting and no worker is running; {advice}")
+        yield Finding("problem", f"documents are waiting and no worker is running; {advice}")
     elif server is None:
-        yield Finding("ok", "no worker is running, and no document is waiting")
-    pulled = {
-        queue.name: queue.pulled
-        for pipeline in fairlead.settings.pipelines
-        for queue in pipeline.queues
-    }
-    for name in fairlead.store.unserved():
-        advice = f"fairlead worker --pipelines {pipeline_of(name)}"
-        if pulled.get(name) is not None:
-            advice = f"a program that claims the step {pulled[name]} over HTTP"
-        yield Finding(
-            "warning",
-            f"documents of the pipeline {name} are waiting and no worker serves it; "
-            f"start one: {advice}",
-        )
+        yield Finding("ok", "no worker is running, and no document is waiting for one")
+
+
+def _pulled_queues(fairlead: Fairlead) -> set[str]:
+    """The queues whose documents wait for programs, not for workers."""
+    queues = (queue for pipeline in fairlead.settings.pipelines for queue in pipeline.queues)
+    return {queue.name for queue in queues if queue.pulled is not None}
+
+
+def _steps(capacity: Capacity) -> Iterator[Finding]:
+    """The use of the steps, and the pipelines that cannot run."""
+    if capacity.steps:
+        yield Finding("ok", f"steps: {', '.join(step_words(step) for step in capacity.steps)}")
+    for pulled in capacity.pulled:
+        yield Finding("ok", pulled_words(pulled))
+    for step in capacity.steps:
+        if step.problem is not None and step.engines:
+            yield Finding("warning", f"in some engines: {step.problem}")
+    for problem in capacity.problems:
+        is_of_step = problem.cause is ProblemCause.STEP
+        yield Finding("problem" if is_of_step else "warning", problem.message + _advice(problem))
+
+
+def _advice(problem: QueueProblem) -> str:
+    match problem.cause:
+        case ProblemCause.STEP:
+            return ""  # the engine gives it
+        case ProblemCause.NOT_PULLED:
+            return "; start one"
+        case ProblemCause.NOT_SERVED:
+            return f"; start one: fairlead worker --pipelines {problem.pipeline}"
 
 
 def _broker(fairlead: Fairlead) -> Iterator[Finding]:
@@ -159,8 +185,13 @@ def _broker(fairlead: Fairlead) -> Iterator[Finding]:
         broker.close()
 
 
+def _dead_workers(fairlead: Fairlead) -> list[str]:
+    """The dead workers that still hold documents, which wait for another one."""
+    return [worker for worker in fairlead.store.lease_holders() if is_known_dead(worker)]
+
+
 def _dead(fairlead: Fairlead) -> Iterator[Finding]:
-    dead = [worker for worker in fairlead.store.lease_holders() if is_known_dead(worker)]
+    dead = _dead_workers(fairlead)
     if dead:
         yield Finding(
             "warning", f"{counted(len(dead), 'worker')} died; their documents will be requeued"

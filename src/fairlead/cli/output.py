@@ -16,6 +16,7 @@ from msgspec import Struct
 from fairlead.model.json import to_dict
 
 if TYPE_CHECKING:
+    from fairlead.model.capacity import Capacity, PulledStep, StepCapacity
     from fairlead.model.customers import Fairness, Share
 
 T = TypeVar("T")
@@ -189,6 +190,29 @@ def balance(share: Share) -> str:
     if round(share.behind, 3) == 0:
         return ""
     return f"{duration(abs(share.behind))} {'behind' if share.behind > 0 else 'ahead'}"
+
+
+def step_words(step: StepCapacity) -> str:
+    """The use of a step, such as "classify 3 of 8 busy"."""
+    if not step.engines:
+        return f"{step.step} cannot run"
+    if not step.capacity:
+        return f"{step.step} is starting"
+    return f"{step.step} {step.busy:,} of {step.capacity:,} busy"
+
+
+def pulled_words(pulled: PulledStep) -> str:
+    """Which programs claim the documents of a pulled step."""
+    if not pulled.keys:
+        return f"{pulled.step}: no program claims its documents"
+    keys = f"key{'' if len(pulled.keys) == 1 else 's'} {', '.join(pulled.keys)}"
+    return f"{pulled.step}: claimed by {counted(len(pulled.keys), 'program')}, {keys}"
+
+
+def print_problems(capacity: Capacity) -> None:
+    """A line to stderr for each pipeline that cannot run."""
+    for problem in capacity.problems:
+        click.echo(safe(str(problem.message)), err=True)
 
 
 def fairness_words(fairness: Fairness) -> str:

@@ -4,13 +4,26 @@ from __future__ import annotations
 
 import sys
 import time
+from typing import TYPE_CHECKING
 
 import click
 
 from fairlead.cli.options import json_option
-from fairlead.cli.output import counted, duration, fairness_words, print_json, print_table, safe
+from fairlead.cli.output import (
+    counted,
+    duration,
+    fairness_words,
+    print_json,
+    print_problems,
+    print_table,
+    safe,
+    step_words,
+)
 from fairlead.cli.target import Target, open_target, target_options
-from fairlead.model.customers import Customer, Customers, Fairness
+from fairlead.model.customers import Customer, Customers
+
+if TYPE_CHECKING:
+    from fairlead.model.installation import Installation
 
 CLEAR = "\x1b[H\x1b[2J"
 MOST_ROWS = 40
@@ -30,20 +43,17 @@ MOST_ROWS = 40
 )
 @json_option
 def top_command(*, target: Target, once: bool, interval: float, as_json: bool) -> None:
-    """Show customers with pending documents, their waits, and the workers, live."""
+    """Show customers with pending documents, their waits, the workers and steps, live."""
     with open_target(target) as installation:
-        if once or as_json or not sys.stdout.isatty():
+        if as_json:
             customers, fairness = installation.queue.overview()
-            if as_json:
-                print_json(Customers(_pending(customers), fairness))
-            else:
-                _print(customers, fairness, most=None)
-            return
-        while True:
-            customers, fairness = installation.queue.overview()
-            click.echo(CLEAR, nl=False)
-            _print(customers, fairness, most=MOST_ROWS)
-            time.sleep(interval)
+            print_json(Customers(_pending(customers), fairness))
+        elif once or not sys.stdout.isatty():
+            _print(installation, most=None)
+        else:
+            while True:
+                _print(installation, most=MOST_ROWS)
+                time.sleep(interval)
 
 
 def _pending(customers: list[Customer]) -> list[Customer]:
@@ -52,18 +62,26 @@ def _pending(customers: list[Customer]) -> list[Customer]:
     return sorted(pending, key=lambda customer: (-(customer.oldest_wait or 0.0), customer.name))
 
 
-def _print(customers: list[Customer], fairness: Fairness, most: int | None) -> None:
+def _print(installation: Installation, most: int | None) -> None:
+    """Print the table once; with a limit of rows, in place of the one before."""
+    capacity = installation.queue.capacity()
+    customers, fairness = installation.queue.overview()
     pending = _pending(customers)
+    if most is not None:
+        click.echo(CLEAR, nl=False)
     waiting, processing = (
         sum(getattr(customer, name) for customer in customers) for name in ("waiting", "processing")
     )
     numbers = f"{waiting:,} waiting, {processing:,} processing"
-    click.echo(f"{counted(fairness.workers, 'worker')}; {numbers}; policy {fairness.policy}")
+    click.echo(f"{counted(capacity.workers, 'worker')}; {numbers}; policy {fairness.policy}")
+    if capacity.steps:
+        click.echo(safe(f"steps: {', '.join(map(step_words, capacity.steps))}"))
     columns = ["customer", "waiting", "processing", "oldest wait", "next priority", "paused"]
     print_table(columns, map(_row, pending[:most]), empty="nothing is pending")
     if most is not None and len(pending) > most:
         click.echo(f"and {counted(len(pending) - most, 'customer')} more")
     click.echo(safe(f"fairness: {fairness_words(fairness)}"), err=True)
+    print_problems(capacity)
 
 
 def _row(customer: Customer) -> list[str]:

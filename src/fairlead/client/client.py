@@ -29,6 +29,7 @@ from fairlead.client.transport import (
 )
 from fairlead.client.upload import open_uploads
 from fairlead.model.batches import Batch
+from fairlead.model.capacity import Capacity
 from fairlead.model.customers import Customer, Customers, CustomerSettings, Fairness
 from fairlead.model.documents import (
     Document,
@@ -372,6 +373,10 @@ class AsyncRemoteQueue(AsyncGroup):
     async def pipelines(self) -> list[PipelineFigures]:
         """All pipelines with their steps, quotas and figures, `default` first."""
         return (await self._transport.json(PipelineList, "GET", "pipelines")).pipelines
+
+    async def capacity(self) -> Capacity:
+        """How many documents each step processes at once, and which queues cannot run, and why."""
+        return (await self._transport.json(PipelineList, "GET", "pipelines")).capacity
 
     async def policy(self) -> str:
         """The policy in force: "classic" or "fair"."""

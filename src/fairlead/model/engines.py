@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from fairlead.model.pipelines import PULL
+
 
 class StepUse(Struct, frozen=True):
     """A step in one engine: how many documents it processes at once, and does now.
@@ -20,10 +22,21 @@ class StepUse(Struct, frozen=True):
 class EngineReport(Struct, frozen=True):
     """An engine that runs, or a program that pulls documents over HTTP.
 
-    `queues` are those that it serves now.
+    `queues` are those that it serves now. A program is called `pull:KEY:STEP`, by the id of its API
+    key and its step, and has no workers of its own: `workers` is 1 while it claims.
     """
 
     engine: str
     workers: int
     queues: tuple[str, ...]
     steps: tuple[StepUse, ...] = ()
+
+    @property
+    def pulled(self) -> str | None:
+        """The step that a program pulls; None: this is an engine."""
+        return self.engine.split(":", 2)[2] if self.engine.startswith(PULL) else None
+
+    @property
+    def key(self) -> str:
+        """The id of the API key of a program that pulls documents."""
+        return self.engine.split(":", 2)[1]

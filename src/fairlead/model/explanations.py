@@ -46,6 +46,7 @@ class PipelineState(NamedTuple):
     documents being processed, if that is the most. `is_served`: a running worker serves it. `queue`
     is that of the steps for which the document waits. Of its quota, `rate` is the starts a second,
     `tokens` the starts possible now, and `max_running` the most documents processed at once.
+    `problem` is why one of its steps cannot run.
     """
 
     is_served: bool = True
@@ -55,6 +56,7 @@ class PipelineState(NamedTuple):
     rate: float | None = None
     tokens: float = 0.0
     max_running: int | None = None
+    problem: str | None = None
 
     @property
     def is_held(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from fairlead.model.capacity import Capacity
 from fairlead.model.json import Record, Time
 
 
@@ -28,7 +29,8 @@ class PipelineFigures(Record, frozen=True, kw_only=True):
     steps from a pulled one on have a queue of their own, such as `invoices/pull:fields`. `open_at`
     is when the quota permits the next start, if it does not now. `ended` counts the documents that
     were done or failed since the time `since`, at most an hour ago; `failures` counts those that
-    failed, by code. `served`: a running worker takes documents from it.
+    failed, by code. `served`: a running worker takes documents from it. `problem` is why none of
+    its documents can start.
     """
 
     name: str
@@ -42,6 +44,7 @@ class PipelineFigures(Record, frozen=True, kw_only=True):
     since: Time | None
     failures: dict[str, int]
     served: bool
+    problem: str | None
 
     @property
     def is_stuck(self) -> bool:
@@ -54,6 +57,7 @@ class PipelineFigures(Record, frozen=True, kw_only=True):
 
 
 class PipelineList(Record, frozen=True):
-    """All pipelines, `default` first."""
+    """All pipelines, `default` first, and the capacity of their steps."""
 
     pipelines: list[PipelineFigures]
+    capacity: Capacity

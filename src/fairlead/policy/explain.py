@@ -121,6 +121,7 @@ WORDS = {
         "at once: {running}"
     ),
     "not-served": "no worker serves the pipeline {pipeline}",
+    "cannot-run": "pipeline {pipeline} cannot run here: {problem}",
     "retry": "attempt {attempts} failed ({error}): the next one starts in {duration}",
     "ahead": "before it: {own}, {others} ({customers})",
     "ahead-about": "before it, about: {own}, {others} ({customers})",
@@ -238,12 +239,24 @@ def explain(
 def with_words(
     explanation: Explanation, to_words: Callable[[Reason], str], *, with_others: bool
 ) -> Explanation:
-    """The explanation with its reasons in words; only operators see the names of others."""
-    reasons = tuple(replace(reason, words=to_words(reason)) for reason in explanation.reasons)
+    """The explanation with its reasons in words.
+
+    Only operators see the names of others, and why a step cannot run.
+    """
+    reasons = explanation.reasons
+    if not with_others:
+        reasons = tuple(map(_for_customer, reasons))
+    reasons = tuple(replace(reason, words=to_words(reason)) for reason in reasons)
     ahead = explanation.ahead
     if ahead is not None and not with_others:
         ahead = replace(ahead, most=UNSET)
     return replace(explanation, reasons=reasons, ahead=ahead)
+
+
+def _for_customer(reason: Reason) -> Reason:
+    if reason.code == "cannot-run":
+        return Reason("not-served", {"pipeline": reason.params["pipeline"]})
+    return reason
 
 
 def _ahead(
@@ -366,6 +379,9 @@ def _why_blocked(
         return Reason("paused", {"customer": customer.name})
     if retry_at is not None:
         return _why_later(document, max(0, round(retry_at - now)))
+    if pipeline.problem is not None:
+        cause = {"pipeline": document.pipeline, "problem": pipeline.problem}
+        return Reason("cannot-run", cause)
     if not pipeline.is_served:
         return Reason("not-served", {"pipeline": pipeline.queue})
     if customer.cap is not None and customer.processing >= customer.cap:

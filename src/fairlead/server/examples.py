@@ -10,6 +10,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from fairlead.model.batches import Batch
+from fairlead.model.capacity import Capacity
 from fairlead.model.customers import Customer, Customers, Fairness
 from fairlead.model.documents import (
     Audit,
@@ -78,7 +79,16 @@ _PIPELINE = from_json(
     """{"name": "invoices", "steps": ["read", "invoices:fields"], "limit": "15/s",
     "max_running": 8, "waiting": 120, "processing": 8, "open_at": "2026-01-31T12:00:00.05Z",
     "ended": 840, "since": "2026-01-31T11:58:00Z", "failures": {"no-total": 3},
-    "served": true}""",
+    "served": true, "problem": null}""",
+)
+_CAPACITY = from_json(
+    Capacity,
+    """{"workers": 4, "engines": 1,
+    "steps": [{"step": "read", "capacity": 4, "busy": 4, "engines": 1, "problem": null},
+      {"step": "invoices:fields", "capacity": 8, "busy": 3, "engines": 1, "problem": null}],
+    "pulled": [{"step": "pull:vision", "keys": ["7q2m4n9x0z3k"]}],
+    "problems": [{"queue": "crm", "cause": "step",
+      "detail": "step crm:post: there is no module crm"}]}""",
 )
 _RESULT = from_json(
     ResultSummary,
@@ -150,7 +160,7 @@ _RECORDS: list[Any] = [
     UsageList([_STANDING.usage]),
     Audit([Event(9, _NOON, EventKind.CUSTOMER_SET, "acme", None, {"weight": 2.0}, _KEY_ID)], None),
     PolicyInForce("classic"),
-    PipelineList([_PIPELINE]),
+    PipelineList([_PIPELINE], _CAPACITY),
     _RESULT,
     Cause(_ID, "Traceback (most recent call last): … ValueError: no total"),
     PulledJobList([_JOB]),

@@ -11,6 +11,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from fairlead.app import Fairlead
+from fairlead.model.capacity import Capacity
 from fairlead.model.documents import Event
 from fairlead.model.names import time_of
 from fairlead.server.first_starts import FirstStarts
@@ -74,6 +75,25 @@ class _StoreNumbers(Collector):
         for state, priority, number in self._fairlead.store.tallies():
             documents.add_metric([state, str(priority)], number)
         yield documents
+        yield from _capacity(self._fairlead.queue.reported_capacity())
         commits, writes = self._fairlead.store.commits()
         yield CounterMetricFamily("fairlead_commits", "Commits of this process", commits)
         yield CounterMetricFamily("fairlead_writes", "Writes that shared them", writes)
+
+
+def _capacity(capacity: Capacity) -> Iterator[Metric]:
+    most = GaugeMetricFamily(
+        "fairlead_step_capacity", "Documents a step processes at once", labels=["step"]
+    )
+    busy = GaugeMetricFamily(
+        "fairlead_step_busy", "Documents a step processes now", labels=["step"]
+    )
+    for step in capacity.steps:
+        most.add_metric([step.step], step.capacity)
+        busy.add_metric([step.step], step.busy)
+    yield from (most, busy)
+    yield GaugeMetricFamily(
+        "fairlead_workers", "Documents that workers process at once", capacity.workers
+    )
+    blocked = {problem.pipeline for problem in capacity.problems}
+    yield GaugeMetricFamily("fairlead_pipelines_blocked", "Pipelines that cannot run", len(blocked))

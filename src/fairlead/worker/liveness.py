@@ -1,6 +1,7 @@
 """Names of workers, by which another process on the same machine can tell whether they are alive.
 
-The lease of a dead worker ends by itself. On the same machine the engine need not wait for that.
+The lease of a dead worker and the attendance of a dead engine end by themselves. On the same
+machine nobody need wait for that. An engine has the name of its first worker.
 """
 
 from __future__ import annotations
@@ -9,11 +10,15 @@ import hashlib
 import os
 import re
 import socket
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fairlead.errors import FairleadError
+
 if TYPE_CHECKING:
+    from fairlead.model.engines import EngineReport
     from fairlead.storage import Store
 
 
@@ -75,3 +80,15 @@ def requeue_from_dead_workers(store: Store) -> None:
     for worker in store.lease_holders():
         if is_known_dead(worker):
             store.rescue_from(worker)
+
+
+def live_engines(store: Store) -> list[EngineReport]:
+    """The reports of engines that may be alive; the attendance of dead ones is ended."""
+    live: list[EngineReport] = []
+    for report in store.engines():
+        if is_known_dead(report.engine):
+            with suppress(FairleadError):  # else it ends by itself, as on a disk without room
+                store.leave(report.engine)
+        else:
+            live.append(report)
+    return live

@@ -16,6 +16,7 @@ from starlette.responses import Response
 from fairlead.errors import InvalidTransition, NotReady, UnknownCustomer, UnknownDocument
 from fairlead.model.documents import Document, ResultFile
 from fairlead.model.states import Action, State, allows
+from fairlead.policy.explain import with_words
 from fairlead.server.dashboard import texts
 from fairlead.server.dashboard.last_hour import LEVELS
 from fairlead.server.dashboard.page import (
@@ -194,20 +195,19 @@ async def detail_page(
 def _content(page: PageRequest, id_: str) -> dict[str, Any]:
     document = visible(page, id_)
     fairlead, translator = page.fairlead, page.translator
-    why = fairlead.why(id_)
+    is_operator = page.caller.is_operator
+    why = with_words(fairlead.why(id_), translator.reason, with_others=is_operator)
     events = fairlead.store.events_of(id_)
-    ahead, is_operator = why.ahead, page.caller.is_operator
+    ahead = why.ahead
     return {
         "document": document,
         "has_parent": bool(fairlead.store.known_documents([document.parent or ""])),
         "row": document_row(document),
-        "reasons": [translator.reason(reason) for reason in why.reasons],
+        "reasons": [reason.words for reason in why.reasons],
         "forecast": why.forecast and translator.forecast(why.forecast, fairlead.store.now()),
         "position": why.position,
         "is_estimate": ahead is not None and ahead.is_estimate,
-        "ahead": translator.most_ahead(ahead.most)
-        if ahead and ahead.most and is_operator
-        else None,
+        "ahead": translator.most_ahead(ahead.most) if ahead and ahead.most else None,
         "history": timeline(events, translator, is_operator=is_operator),
         "attempts": attempts(events),
         "preview_characters": PREVIEW,

@@ -32,6 +32,7 @@ from fairlead.server.dashboard.rows import (
     document_row,
     figures,
     longest_waits,
+    step_rows,
     work_figures,
     worker_rows,
 )
@@ -81,14 +82,15 @@ class LiveMessage:
 
     def _text(self, customer: str | None) -> str:
         rows, documents = self.customers, self.documents
-        content: dict[str, Any] = {"figures": self.figures} | self.lists
+        content: dict[str, Any] = {"figures": self.figures}
+        lists = self.lists
         if customer is not None:
             rows = {name: _own(row) for name, row in rows.items() if name == customer}
             documents = [row for row in documents if row["customer"] == customer]
-            content = {}
+            content, lists = {}, {}
         content["documents"] = documents
         content["customers"] = {name: row for name, row in rows.items() if row}
-        content = {name: value for name, value in content.items() if value}
+        content = {name: value for name, value in content.items() if value} | lists
         return json.dumps(content, ensure_ascii=False, separators=(",", ":")) if content else ""
 
 
@@ -161,7 +163,11 @@ class Snapshot:
         rows, tallies = self._rows.values(), self._fairlead.store.tallies()
         numbers = figures(rows, tallies, self._fairness.fairness, last_hour, self._waits, now)
         numbers["step"] = int(now) // STEP
-        lists = {"waits": longest_waits(rows), "workers": self.workers(last_hour)}
+        lists = {
+            "waits": longest_waits(rows),
+            "workers": self.workers(last_hour),
+            "steps": self._steps,
+        }
         content = (
             _changed(numbers, self._figures),
             _changed(lists, self._lists),
@@ -172,8 +178,9 @@ class Snapshot:
         return LiveMessage(number, *content) if any(content) else None
 
     def _read_fairness(self, now: float) -> None:
-        """Read the fairness figures, and set the pause until they are read again."""
+        """Read capacity and fairness figures, and set the pause until they are read again."""
         self._fairness_read_at, began = now, thread_time()
+        self._steps = step_rows(self._fairlead.queue.reported_capacity())
         self._fairness = FairnessFigures(self._fairlead.queue.fairness())
         self._fairness_pause = min(max(SLOW, SLOW_FACTOR * (thread_time() - began)), SLOWEST)
 

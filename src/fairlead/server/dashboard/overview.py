@@ -12,7 +12,7 @@ from fairlead.server.dashboard.charts import flow_chart, pending_chart
 from fairlead.server.dashboard.customers import customer_page
 from fairlead.server.dashboard.last_hour import HEAVY, LEVELS, LIGHT
 from fairlead.server.dashboard.page import PageRequest, PageRoute, caller_page
-from fairlead.server.dashboard.rows import figures, longest_waits
+from fairlead.server.dashboard.rows import figures, longest_waits, step_rows
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -33,6 +33,7 @@ async def overview(request: Request) -> Response:
 
 def _content(page: PageRequest) -> dict[str, Any]:
     fairlead, live_view = page.fairlead, page.context.live_view
+    capacity = fairlead.queue.capacity()
     now, last_hour = fairlead.store.now(), live_view.last_hour
     rows = live_view.rows(fairlead.store.customers())
     tallies, fairness = fairlead.store.tallies(), fairlead.queue.fairness()
@@ -40,7 +41,9 @@ def _content(page: PageRequest) -> dict[str, Any]:
         "figures": figures(rows, tallies, fairness, last_hour, last_hour.waits_by_class(), now),
         "waits": longest_waits(rows),
         "workers": live_view.workers(),
-        "unserved": fairlead.store.unserved(),
+        "steps": step_rows(capacity),
+        "pulled": [(step.step, len(step.keys)) for step in capacity.pulled],
+        "problems": [page.translator.message(problem.message) for problem in capacity.problems],
         "pending": pending_chart(list(last_hour.samples), now),
         "flow": flow_chart(dict(last_hour.arrived), dict(last_hour.ended), now),
         "customers": len(rows),

@@ -11,6 +11,7 @@ from fairlead.errors import UnknownDocument
 from fairlead.model.documents import Document
 from fairlead.model.states import State
 from fairlead.policy.classic import ClassicPolicy
+from fairlead.policy.explain import with_words
 from fairlead.server.dashboard.page import PageRequest, PageRoute, caller_page
 
 PENDING_SHOWN = 20
@@ -82,12 +83,13 @@ def _pending_row(page: PageRequest, document: Document) -> PendingRow:
     if document.state is not State.WAITING:
         return PendingRow(document)
     try:
-        why = fairlead.why(document.id)
+        explanation = fairlead.why(document.id)
     except UnknownDocument:  # deleted meanwhile
         return PendingRow(document)
+    why = with_words(explanation, translator.reason, with_others=page.caller.is_operator)
     now, forecast = fairlead.store.now(), why.forecast
     start = None if forecast is None else translator.forecast(forecast, now)
-    return PendingRow(document, start, tuple(translator.reason(reason) for reason in why.reasons))
+    return PendingRow(document, start, tuple(reason.words for reason in why.reasons))
 
 
 def _ended(page: PageRequest, customer: str) -> list[Document]:

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from fairlead.app import Fairlead
 from fairlead.app.customers import reset_time
+from fairlead.model.capacity import Capacity
 from fairlead.model.customers import CustomerRecord, Fairness, Share
 from fairlead.model.documents import Document, Tally
 from fairlead.model.states import State
@@ -194,6 +195,18 @@ def is_unread(document: Document) -> bool:
     """Whether it is done without any words but with warnings of its reader, as a scan."""
     facts = document.facts
     return document.state is State.DONE and not facts.get("words") and bool(facts.get("warnings"))
+
+
+def step_rows(capacity: Capacity) -> list[dict[str, Any]]:
+    """The use of each step; a step that can run in no engine has no numbers."""
+    return [
+        {
+            "step": step.step,
+            "busy": step.busy if step.engines else None,
+            "capacity": step.capacity if step.engines else None,
+        }
+        for step in capacity.steps
+    ]
 
 
 def worker_rows(

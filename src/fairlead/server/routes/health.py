@@ -8,17 +8,23 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from fairlead.errors import Message
+from fairlead.policy.capacity import is_blocked
 from fairlead.server import schemas
 from fairlead.server.context import context_of
 from fairlead.server.problems import Problem
 
 router = APIRouter(tags=["health"])
-_OK: dict[int | str, dict[str, Any]] = {
-    200: {"description": "yes", "content": {"application/json": {"example": {"status": "ok"}}}}
-}
 
 
-@router.get("/livez", operation_id="getLiveness", responses={**_OK, **schemas.problems()})
+def _yes(**facts: Any) -> dict[int | str, dict[str, Any]]:
+    example = {"status": "ok"} | facts
+    return {200: {"description": "yes", "content": {"application/json": {"example": example}}}}
+
+
+_PROBLEM = "pipeline invoices cannot run here: step invoices:fields: there is no module invoices"
+
+
+@router.get("/livez", operation_id="getLiveness", responses={**_yes(), **schemas.problems()})
 async def livez(_request: Request) -> Response:
     """Whether the server responds."""
     return schemas.JSONResponse({"status": "ok"})
@@ -27,13 +33,13 @@ async def livez(_request: Request) -> Response:
 @router.get(
     "/readyz",
     operation_id="getReadiness",
-    responses={**_OK, **schemas.problems("unavailable")},
+    responses={**_yes(problems=[_PROBLEM]), **schemas.problems("unavailable")},
 )
 async def readyz(request: Request) -> Response:
-    """Whether the server can accept documents.
+    """Whether the server can accept documents, and the pipelines that cannot run.
 
-    The store responds, the disk has room, the workers make progress, and the server is not
-    stopping.
+    The store responds, the disk has room, the workers make progress, a pipeline can run, and the
+    server is not stopping.
     """
     context = context_of(request)
     if context.event_feed.is_closing or not context.is_ready():
@@ -47,7 +53,11 @@ async def readyz(request: Request) -> Response:
         raise Problem("unavailable", Message("the disk of the server is almost full"))
     await context.fetch(context.fairlead.check_places)
     await context.ask(context.fairlead.queue.totals)
-    return schemas.JSONResponse({"status": "ok"})
+    capacity = await context.ask(context.fairlead.queue.reported_capacity)
+    if is_blocked(capacity, context.settings().pipelines):
+        raise Problem("unavailable", capacity.problems[0].message)
+    problems = [problem.message for problem in capacity.problems]
+    return schemas.JSONResponse({"status": "ok", "problems": problems})
 
 
 @router.get(

@@ -18,6 +18,8 @@ router = APIRouter(prefix="/v1", tags=["operators"])
     responses=schemas.answers(200, PipelineList, "all pipelines"),
 )
 async def list_all(request: Request) -> Response:
-    """List pipelines: steps, quotas and their use, and documents by state."""
+    """List pipelines: steps, quotas and their use, documents by state, and the use of steps."""
     context, _ = await authenticated_operator(request)
-    return schemas.JSONResponse(PipelineList(await context.ask(context.fairlead.queue.pipelines)))
+    queue = context.fairlead.queue
+    pipelines, capacity = await context.ask(queue.pipelines), await context.ask(queue.capacity)
+    return schemas.JSONResponse(PipelineList(pipelines, capacity))

@@ -456,7 +456,8 @@ SELECT DISTINCT pipeline FROM waiting;
 DELETE FROM attendance WHERE engine = ? OR until <= ?;
 
 -- name: workers
-SELECT coalesce(sum(workers), 0) FROM attendance WHERE until > ?;
+-- Those of engines; a program that pulls documents is no worker.
+SELECT coalesce(sum(workers), 0) FROM attendance WHERE until > ? AND substr(engine, 1, 5) <> 'pull:';
 
 -- --- ends ---
 

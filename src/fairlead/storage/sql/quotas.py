@@ -76,13 +76,9 @@ def state(connection: Connection, rules: Rules, now: float, name: str) -> Pipeli
     )
 
 
-def unserved(connection: Connection, _rules: Rules, now: float) -> list[str]:
-    """Queues with waiting documents that no running worker serves."""
-    served = served_queues(connection, now)
-    if not served:
-        return []
-    waiting = {row[0] for row in connection.execute(sql("waiting_pipelines"))}
-    return sorted(waiting - served)
+def waiting_queues(connection: Connection) -> set[str]:
+    """The queues in which documents wait."""
+    return {name for (name,) in connection.execute(sql("waiting_pipelines"))}
 
 
 def engines(connection: Connection, _rules: Rules, now: float) -> list[EngineReport]:

@@ -753,9 +753,9 @@ class Store(ABC):
         """What prevents the documents of a pipeline, or of a queue of it, from starting."""
         return self._read_queue(quotas.state, name)
 
-    def unserved(self) -> list[str]:
-        """Queues with waiting documents that no running worker serves."""
-        return self._read_queue(quotas.unserved)
+    def waiting_queues(self) -> set[str]:
+        """The queues in which documents wait. It reads all that wait."""
+        return self._read_whole(quotas.waiting_queues)
 
     def _last_event_to_read(self) -> int | None:
         """The number up to which all events are final; None: all are."""
