@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from fairlead.errors import InvalidSetting
 from fairlead.model.documents import WORKER_LOST
-from fairlead.policy.retry import RetryRule, is_last_break
+from fairlead.policy.retry import RetryRule, is_last_break, pause_until_later
 
 rules = st.builds(
     RetryRule,
@@ -65,3 +65,21 @@ def test_the_second_break_is_the_last_unless_the_worker_was_lost(
     code: str, broke_before: bool, is_last: bool
 ) -> None:
     assert is_last_break(code, broke_before=broke_before) is is_last
+
+
+@pytest.mark.parametrize(
+    ("asked", "waited", "pause"),
+    [(0.0, 0.0, 1.0), (1e-9, 50.0, 1.0), (0.0, 1_000.0, 10.0), (60.0, 1_000.0, 60.0)],
+)
+def test_a_step_that_always_asks_for_a_later_call_gets_growing_pauses(
+    asked: float, waited: float, pause: float
+) -> None:
+    assert pause_until_later(asked, waited) == pause
+
+
+def test_a_step_is_called_about_a_thousand_times_in_a_day_at_most() -> None:
+    calls, waited = 0, 0.0
+    while waited < 86_400:
+        waited += pause_until_later(0.0, waited)
+        calls += 1
+    assert calls < 1_000

@@ -284,6 +284,15 @@ def test_later_uses_no_attempt_of_the_step_and_is_bounded(run: Callable[[Test], 
         site.clock.now += 61
         job = await site.one()
         assert job["attempt"] == 1
+        events = list(site.fairlead.store.events_of(id_))
+        assert [event.kind.value for event in events].count("requeued") == 1
+        await site.end(job, "retry", after=0, retry_for=500)
+        site.clock.now += 0.5
+        assert await site.claim() == [], "a pause is at least a second"
+        site.clock.now += 1
+        job = await site.one()
+        events = list(site.fairlead.store.events_of(id_))
+        assert [event.kind.value for event in events].count("requeued") == 1, "one for all"
         await site.end(job, "retry", after=60, retry_for=100)
         assert site.fairlead.document(id_).error == "step-failed"
         site.submit()

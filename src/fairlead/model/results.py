@@ -50,15 +50,16 @@ class Interim(Struct, frozen=True):
     """The results of the finished steps of a pending document, so that a retry skips them.
 
     Of the `steps`, so many are `done`. `attempts` is the number of failed attempts at the next
-    step, `waited` the seconds for which it asked to be called later, and `settled` the number of
-    claims that ended by such a request. `seconds` is the work of all finished steps. `cause` is why
-    the last attempt failed, for operators.
+    step. `later` is how often it has asked to be called later, the first time at `later_since`;
+    `settled` is the number of claims that ended by a decision of the step. `seconds` is the work of
+    all finished steps. `cause` is why the last attempt failed, for operators.
     """
 
     steps: tuple[str, ...]
     done: int = 0
     attempts: int = 0
-    waited: float = 0.0
+    later: int = 0
+    later_since: float | None = None
     settled: int = 0
     seconds: float = 0.0
     cause: str | None = None

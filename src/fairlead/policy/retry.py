@@ -11,6 +11,8 @@ from fairlead.backoff import exponential
 from fairlead.errors import InvalidSetting
 from fairlead.model.documents import WORKER_LOST
 
+LEAST_PAUSE = 1.0
+
 
 @dataclass(frozen=True, slots=True)
 class RetryRule:
@@ -34,6 +36,15 @@ class RetryRule:
         if attempts >= self.max_attempts:
             return None
         return exponential(attempts, self.first_delay, self.longest_delay)
+
+
+def pause_until_later(asked: float, waited: float) -> float:
+    """The seconds until a step is called again that asked for a later call.
+
+    It has been asking for `waited` seconds. A pause is at least a second and a hundredth of that
+    time, so that a step that always asks is called about a thousand times a day.
+    """
+    return max(asked, LEAST_PAUSE, waited / 100)
 
 
 def is_last_break(code: str, *, broke_before: bool) -> bool:

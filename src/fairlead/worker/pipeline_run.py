@@ -117,10 +117,11 @@ class PipelineRun:
         interim = self.interim
         self._change(attempts=interim.attempts + 1, settled=interim.settled + 1, cause=cause)
 
-    def note_delay(self, seconds: float) -> None:
+    def note_delay(self, now: float) -> None:
         """The step under way asked to be called again later."""
         interim = self.interim
-        self._change(waited=interim.waited + seconds, settled=interim.settled + 1)
+        since = now if interim.later_since is None else interim.later_since
+        self._change(later=interim.later + 1, later_since=since, settled=interim.settled + 1)
 
     def add_work(self, seconds: float) -> None:
         self.claim_seconds += seconds
@@ -149,7 +150,7 @@ class PipelineRun:
     def _finish_step(self, seconds: float, **results: Any) -> None:
         before = set(self.interim.keys)
         done = self.interim.done + 1
-        self._change(done=done, attempts=0, waited=0.0, cause=None, **results)
+        self._change(done=done, attempts=0, later=0, later_since=None, cause=None, **results)
         self.replaced |= before.difference(self.interim.keys)
         self.add_work(seconds)
 

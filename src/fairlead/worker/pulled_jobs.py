@@ -41,6 +41,10 @@ class HeldJob(NamedTuple):
     run: PipelineRun
 
 
+_LONGEST_FENCE = 16
+"""The digits of the largest fence; longer numbers are none."""
+
+
 class PulledJobs:
     """Claims documents of pulled steps, and ends these claims. All methods block.
 
@@ -116,7 +120,8 @@ class PulledJobs:
     def settle(self, job: HeldJob, outcome: Outcome, options: StepOptions) -> None:
         """End a step that did not return: refuse the document, delay it, or let it fail."""
         job.run.add_work(self._seconds(job))
-        self._save(job.run, end_of_step(job.run, outcome, options, self._retry()))
+        now = self._store.now()
+        self._save(job.run, end_of_step(job.run, outcome, options, self._retry(), now))
 
     def _save(self, run: PipelineRun, result: Stage | Move | Failed | Delay) -> None:
         saved = self._saver.save([FinishedJob(run.claim, result, run.claim_seconds, run)])
@@ -168,7 +173,7 @@ def _is_in_its_queue(run: PipelineRun) -> bool:
 
 
 def _is_fence(text: str) -> bool:
-    return text.isascii() and text.isdecimal() and len(text) < 20
+    return text.isascii() and text.isdecimal() and len(text) <= _LONGEST_FENCE
 
 
 def _job(run: PipelineRun) -> HeldJob:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from fairlead.model.documents import Failed
 from fairlead.policy.failures import SENTENCES, STEP_FAILED
-from fairlead.policy.retry import RetryRule
+from fairlead.policy.retry import RetryRule, pause_until_later
 from fairlead.steps.outcomes import Later, Outcome, Returned, StepOptions, StepRefused, cause_of
 from fairlead.worker.pipeline_run import PipelineRun
 from fairlead.worker.result_saver import Delay
@@ -28,14 +28,14 @@ def unknown_pipelines(returned: Returned, known: Iterable[str]) -> str | None:
 
 
 def end_of_step(
-    run: PipelineRun, outcome: Outcome, options: StepOptions, retry: RetryRule
+    run: PipelineRun, outcome: Outcome, options: StepOptions, retry: RetryRule, now: float
 ) -> Failed | Delay:
     """How the claim ends; the run counts the attempt. `retry` has the backoff between attempts."""
     if isinstance(outcome, StepRefused):
         run.note_refusal()
         return Failed(outcome.code, outcome.message, run.interim.kind)
     if isinstance(outcome, Later):
-        return _retry_later(run, outcome.seconds, options)
+        return _retry_later(run, outcome.seconds, options, now)
     cause = f"step {run.next_step}: {cause_of(outcome)}"
     _log.warning("fairlead: document %s: %s", run.claim.id, cause)
     run.note_failure(cause)
@@ -46,15 +46,20 @@ def end_of_step(
     return Delay(delay, STEP_FAILED, SENTENCES[STEP_FAILED])
 
 
-def _retry_later(run: PipelineRun, seconds: float, options: StepOptions) -> Failed | Delay:
-    if run.interim.waited + seconds > options.retry_for:
+def _retry_later(
+    run: PipelineRun, seconds: float, options: StepOptions, now: float
+) -> Failed | Delay:
+    since = run.interim.later_since
+    waited = 0.0 if since is None else max(0.0, now - since)
+    pause = pause_until_later(seconds, waited)
+    if waited + pause > options.retry_for:
         run.note_failure(
-            f"step {run.next_step}: it asked to be called again later for more than "
-            f"{options.retry_for:g} s (retry_for)"
+            f"step {run.next_step}: it asked {run.interim.later + 1} times to be called again "
+            f"later, for more than {options.retry_for:g} s in all (retry_for)"
         )
         return _failed(run)
-    run.note_delay(seconds)
-    return Delay(seconds)
+    run.note_delay(now)
+    return Delay(pause)
 
 
 def _failed(run: PipelineRun) -> Failed:

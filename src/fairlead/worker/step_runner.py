@@ -455,7 +455,7 @@ class StepRunner:
     def _settle(self, run: PipelineRun, outcome: Outcome) -> None:
         """End a step that did not return: refuse the document, delay it, or let it fail."""
         options = self._pools[run.next_step or ""].options or StepOptions()
-        self._end(run, end_of_step(run, outcome, options, self._retry()))
+        self._end(run, end_of_step(run, outcome, options, self._retry(), time.time()))
 
     def _end(self, run: PipelineRun, how: Stage | Failed | Broken | Delay | Move | Interim) -> None:
         self._results.add(FinishedJob(run.claim, how, run.claim_seconds, run))

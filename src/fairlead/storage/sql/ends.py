@@ -221,7 +221,8 @@ def keep_interim(tx: Transaction, interims: Sequence[tuple[Claim, Interim]]) -> 
 
 def interim_values(interim: Interim) -> tuple[Any, ...]:
     keys = json.dumps([*interim.keys, *interim.part_keys])
-    return interim.settled, interim.step, interim.attempts, encode_interim(interim), keys
+    body = encode_interim(interim)
+    return interim.settled, interim.step, interim.attempts, interim.later, body, keys
 
 
 class _EndWriter:
@@ -351,7 +352,8 @@ class _EndWriter:
         self._count(running, "waiting")
         data: dict[str, Any] = {"error": delayed.code or "retry-later", "delay": delayed.delay}
         data |= _step_data(delayed.interim.step)
-        tx.add_event(EventKind.REQUEUED, running.customer, number, **data)
+        if delayed.code is not None or delayed.interim.later <= 1:  # one event for a row of them
+            tx.add_event(EventKind.REQUEUED, running.customer, number, **data)
 
     def move(self, running: Running, moved: Moved) -> None:
         """Put a document into the queue of its next steps, at its slot."""

@@ -143,19 +143,20 @@ SELECT content FROM results WHERE document = ? AND role = 'data' AND name = '';
 
 -- name: save_interim
 -- Nothing where the claim is not the newest of its document.
-INSERT INTO interim (document, settled, step, step_attempts, body, keys)
-SELECT document, ?3, ?4, ?5, ?6, ?7 FROM running WHERE document = ?1 AND lease = ?2
+INSERT INTO interim (document, settled, step, step_attempts, later, body, keys)
+SELECT document, ?3, ?4, ?5, ?6, ?7, ?8 FROM running WHERE document = ?1 AND lease = ?2
 ON CONFLICT (document) DO UPDATE SET
   settled = excluded.settled, step = excluded.step, step_attempts = excluded.step_attempts,
-  body = excluded.body, keys = excluded.keys
+  later = excluded.later, body = excluded.body, keys = excluded.keys
 RETURNING document;
 
 -- name: put_interim
 -- For a claim that has just ended.
-INSERT INTO interim (document, settled, step, step_attempts, body, keys) VALUES (?, ?, ?, ?, ?, ?)
+INSERT INTO interim (document, settled, step, step_attempts, later, body, keys)
+VALUES (?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (document) DO UPDATE SET
   settled = excluded.settled, step = excluded.step, step_attempts = excluded.step_attempts,
-  body = excluded.body, keys = excluded.keys;
+  later = excluded.later, body = excluded.body, keys = excluded.keys;
 
 -- name: forget_interim
 DELETE FROM interim WHERE document IN (SELECT value FROM json_each(?));

@@ -133,6 +133,7 @@ CREATE TABLE interim (                  -- results of finished steps of a pendin
   settled INTEGER NOT NULL,             -- claims that ended by a step's decision
   step TEXT,                            -- the next step, and how many attempts at it have failed
   step_attempts INTEGER NOT NULL,
+  later INTEGER NOT NULL,               -- how often the step has asked to be called again later
   body BLOB NOT NULL,                   -- an `Interim`
   keys TEXT NOT NULL                    -- JSON: the keys of its blobs
 ) STRICT;
