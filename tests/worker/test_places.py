@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from fairlead import Fairlead
+from fairlead.model.documents import Document
 from fairlead.model.engines import StepUse
 from fairlead.model.states import State
 from fairlead.worker.engine import LocalEngine
@@ -206,3 +207,35 @@ def test_an_engine_reports_its_steps(tmp_path: Path, here: Path) -> None:
     assert "there is no module nomodule" in (uses["nomodule:fields"].problem or "")
     assert "broken" not in report.queues
     assert {"default", "computing"} < set(report.queues)
+
+
+def test_documents_claimed_ahead_do_not_wait_behind_a_long_one(
+    fairlead: Fairlead, here: Path
+) -> None:
+    """Those of a short step are given back once, and not claimed again meanwhile."""
+    quick = [fairlead.submit("acme", b"x", name=f"{n}.txt", pipeline="quick") for n in range(40)]
+    held = None
+
+    def look(_engine: LocalEngine) -> bool:
+        nonlocal held
+        if held is None and fairlead.document(quick[-1].id).state is State.DONE:
+            held = fairlead.submit("bolt", b"x", name="long.txt", pipeline="plain-step")
+        elif held is not None and len(quick) == 40 and (here / held.id).exists():
+            quick.extend(
+                fairlead.submit("acme", b"x", name=f"{n}.txt", pipeline="quick") for n in range(40)
+            )
+        elif _seconds(fairlead, held) > 1.5 and not (here / "released").exists():
+            assert processing(fairlead) == 1
+            (here / "released").touch()
+        ended = [fairlead.document(document.id).state is State.DONE for document in quick]
+        return len(ended) == 80 and all(ended)
+
+    run_until(fairlead, 1, look)
+    released = [event for event in fairlead.store.events(0, 1000) if event.kind.value == "released"]
+    assert len(released) <= 48, "what one claim takes ahead"
+
+
+def _seconds(fairlead: Fairlead, document: Document | None) -> float:
+    """For how long it has been processed."""
+    started = None if document is None else fairlead.document(document.id).started_at
+    return 0.0 if started is None else fairlead.store.now() - started

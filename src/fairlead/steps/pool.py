@@ -138,12 +138,14 @@ class StepPool:
         """How many jobs run, or will as soon as their process is ready."""
         return sum(self._load(process) for process in self._processes.values())
 
-    @property
-    def ahead(self) -> int:
-        """How many jobs may wait for a process: a moment of work, and none where jobs take long."""
+    def ahead(self, busy: float = 0.0) -> int:
+        """How many jobs may wait for a process: a moment of work, and none where jobs take long.
+
+        `busy` is for how many seconds they have had to wait for something else.
+        """
         if self.mean is None or self._alone:
             return 0
-        seconds = max(self.mean, self._busy_seconds(), 1e-6)
+        seconds = max(self.mean, self._busy_seconds(), busy, 1e-6)
         return min(MOST_AHEAD, int(AHEAD_SECONDS * self.capacity / seconds))
 
     def free(self) -> int:

@@ -344,7 +344,7 @@ class LocalEngine:
         limits = [
             ClaimLimit(now, max(now, wanted), to_read),
             ClaimLimit(max(0, places - prefetched), NO_LIMIT, in_places),
-            *self.runner.limits([*self.prefetch.claims, *self._being_read()]),
+            *self.runner.limits([*self.prefetch.claims, *self._being_read()], places, busy),
         ]
         names = [queue.name for queue in queues if _least(limits, queue.name).total]
         at_once = sum(limit.now for limit in limits[:1] + limits[2:])

@@ -142,8 +142,11 @@ class StepRunner:
 
     # --- capacity for claims ---
 
-    def limits(self, being_read: Iterable[Claim]) -> list[ClaimLimit]:
-        """How many documents each step may get, beside those that are on their way to it."""
+    def limits(self, being_read: Iterable[Claim], places: int, busy: float) -> list[ClaimLimit]:
+        """How many documents each step may get, beside those that are on their way to it.
+
+        So many places are free; `busy` is for how many seconds none has been.
+        """
         coming: Counter[str] = Counter()
         for claim in being_read:
             queue = self.queues.get(claim.pipeline)
@@ -153,7 +156,10 @@ class StepRunner:
                 coming.update(self._steps_from(run, step))
         for run in self._running.values():
             coming.update(self._steps_from(run, run.next_step)[1:])
-        return [self._limit(step, pool, coming[step]) for step, pool in self._pools.items()]
+        return [
+            self._limit(step, pool, coming[step], places, busy)
+            for step, pool in self._pools.items()
+        ]
 
     def _steps_from(self, run: PipelineRun, step: str | None) -> tuple[str, ...]:
         """The steps of its claim that the document has not passed."""
@@ -162,13 +168,17 @@ class StepRunner:
             return () if step is None else (step,)
         return queue.steps[queue.steps.index(step) :]
 
-    def _limit(self, step: str, pool: StepPool, coming: int) -> ClaimLimit:
-        free, ahead = pool.free(), pool.ahead
-        now = free - coming
-        waits_behind = pool.busy > 0 and ahead > 0  # then they are claimed in portions
-        total = 0 if waits_behind and coming > ahead / 2 else free + ahead - coming
+    def _limit(
+        self, step: str, pool: StepPool, coming: int, places: int, busy: float
+    ) -> ClaimLimit:
+        free, ahead = pool.free(), pool.ahead()
+        if self._is_alone_in_process(step):
+            free, ahead = min(free, places + coming), pool.ahead(busy)
+        now = max(0, free - coming)
+        is_served = pool.busy > 0 and coming > ahead / 2  # claims ahead are made in portions
+        total = now if is_served else max(now, free + ahead - coming)
         queues = frozenset(queue.name for queue in self.queues.values() if step in queue.steps)
-        return ClaimLimit(max(0, now), max(0, now, total), queues)
+        return ClaimLimit(now, total, queues)
 
     def takes_place(self, queue: Pipeline) -> bool:
         """Whether a document of the queue takes a place when it starts."""
@@ -231,7 +241,8 @@ class StepRunner:
 
     @property
     def is_busy(self) -> bool:
-        return bool(self._running) or any(self._waiting.values())
+        waiting = (step for step, runs in self._waiting.items() if runs)
+        return bool(self._running) or any(self._pools[step].is_loaded for step in waiting)
 
     def claims(self) -> list[Claim]:
         running = [run for id_, run in self._running.items() if id_ not in self._lost]
