@@ -186,7 +186,12 @@ def test_what_a_step_returns_is_below_the_folder_of_its_job(modules: Path, tmp_p
     assert outcome.data is not None
     assert outcome.text.read().decode() == "TEXT"
     assert outcome.markdown.read().decode() == "# text"
-    assert json.loads(outcome.data.read()) == {"total": 8, "order": 471, "json": [1]}
+    assert json.loads(outcome.data.read()) == {
+        "net": 4,
+        "total": 8,
+        "order": 471,
+        "json": [1],
+    }
     stamped, own = outcome.files
     assert (stamped.name, stamped.read(), stamped.size) == ("stamped.pdf", b"%PDF", 4)
     assert stamped.sha256 == hashlib.sha256(b"%PDF").hexdigest()

@@ -214,7 +214,7 @@ def test_documents_claimed_ahead_do_not_wait_behind_a_long_one(
 ) -> None:
     """Those of a short step are given back once, and not claimed again meanwhile."""
     quick = [fairlead.submit("acme", b"x", name=f"{n}.txt", pipeline="quick") for n in range(40)]
-    held = None
+    held: Document | None = None
 
     def look(_engine: LocalEngine) -> bool:
         nonlocal held

@@ -89,6 +89,10 @@ class Job:
     @cached_property
     def data(self) -> dict[str, Any]:
         """The data of earlier steps."""
+        return self.earlier_data()
+
+    def earlier_data(self) -> dict[str, Any]:
+        """The data of earlier steps, whatever the step has done with `data`."""
         data: dict[str, Any] = json.loads(self._earlier("data.json") or "{}")
         return data
 

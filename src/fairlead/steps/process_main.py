@@ -148,7 +148,7 @@ class Runner:
                 if job.cancelled:  # while it waited behind others
                     outcome: Outcome = Raised("the document was cancelled", "")
                 else:
-                    outcome = outcome_of_value(self._function(job), self._writer(record))
+                    outcome = outcome_of_value(self._function(job), self._writer(job, record))
             except BaseException as error:  # also sys.exit() in a step
                 outcome = outcome_of_error(error)
         self._end(job, outcome, began)
@@ -158,16 +158,19 @@ class Runner:
         with attributed(job.id, self._connection.print):
             try:
                 value = await self._function(job)
-                outcome = await asyncio.to_thread(outcome_of_value, value, self._writer(record))
+                outcome = await asyncio.to_thread(
+                    outcome_of_value, value, self._writer(job, record)
+                )
             except BaseException as error:
                 outcome = outcome_of_error(error)
         self._tasks.pop(job.id, None)
         self._end(job, outcome, began)
 
-    def _writer(self, record: StepJob) -> Callable[[object], Returned]:
+    def _writer(self, job: Job, record: StepJob) -> Callable[[object], Returned]:
         if os.getpid() != self._pid:  # a fork that has reached the end of the step
             os._exit(0)
-        return partial(write_result, folder=record.folder / "result", limit=self._limit)
+        folder = record.folder / "result"
+        return partial(write_result, folder=folder, limit=self._limit, earlier=job.earlier_data)
 
     def _end(self, job: Job, outcome: Outcome, began: float) -> None:
         if os.getpid() != self._pid:

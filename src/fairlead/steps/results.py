@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -21,6 +21,9 @@ from fairlead.steps.declare import Result
 from fairlead.steps.outcomes import Returned, ReturnedFile, ReturnedPart
 
 _CHUNK = 1 << 20
+MOST_FILES = 1000
+"""Files of one document, and parts of one result."""
+MOST_DATA_BYTES = 16_000_000
 _INLINE_BYTES = 1 << 20
 """How many bytes of short contents of one result stay in memory."""
 
@@ -40,20 +43,47 @@ def as_result(value: object) -> Result:
     return value
 
 
-def write_result(value: object, folder: Path, limit: int) -> Returned:
+def write_result(
+    value: object,
+    folder: Path,
+    limit: int,
+    earlier: Callable[[], Mapping[str, Any]] = dict,
+) -> Returned:
     """The checked return value of a step, with long contents as files of a new folder.
 
-    Raises InvalidResult or OSError.
+    Its data have those of `earlier` steps in them. Raises InvalidResult or OSError.
     """
     result = as_result(value)
     writer = _Writer(folder, limit)
     return Returned(
         writer.write_text("text", result.text),
         writer.write_text("markdown", result.markdown),
-        writer.write_data(result.data),
+        writer.write_data(result.data, earlier),
         tuple(writer.write_files(result.files)),
         tuple(writer.write_parts(result.parts)),
     )
+
+
+def merged_data(earlier: Mapping[str, Any], data: Mapping[Any, Any]) -> bytes:
+    """The JSON of the data of earlier steps with that of a later one, by top-level key.
+
+    Raises InvalidResult.
+    """
+    content = _json({**earlier, **data})
+    if len(content) > MOST_DATA_BYTES:
+        raise InvalidResult(
+            f"data of a result may have {MOST_DATA_BYTES:,} bytes as JSON, those of earlier steps "
+            f"included; got {len(content):,}. Return more as a file"
+        )
+    return content
+
+
+def check_number(what: str, number: int) -> None:
+    """Raise InvalidResult if a result has too many files or parts."""
+    if number > MOST_FILES:
+        raise InvalidResult(
+            f"a result may have {MOST_FILES:,} {what}; got {number:,}. Return an archive"
+        )
 
 
 class _Writer:
@@ -77,12 +107,14 @@ class _Writer:
             raise InvalidResult(f"{name} of a result must be valid Unicode: {error}") from None
         return self._write(name, name, content)
 
-    def write_data(self, data: object) -> ReturnedFile | None:
+    def write_data(
+        self, data: object, earlier: Callable[[], Mapping[str, Any]]
+    ) -> ReturnedFile | None:
         if data is None:
             return None
         if not isinstance(data, Mapping):
             raise InvalidResult(f"data of a result must be a dict; got {type(data).__name__}")
-        return self._write("data.json", "data.json", _json(data))
+        return self._write("data.json", "data.json", merged_data(earlier(), data))
 
     def write_files(self, files: object) -> Iterator[ReturnedFile]:
         if not isinstance(files, Mapping):
@@ -90,12 +122,14 @@ class _Writer:
                 f"files of a result must be a dict of names and contents; "
                 f"got {type(files).__name__}"
             )
+        check_number("files", len(files))
         for number, (name, content) in enumerate(files.items()):
             yield self._write(f"file-{number}", _checked(name, "file"), content)
 
     def write_parts(self, parts: object) -> Iterator[ReturnedPart]:
         if not isinstance(parts, list | tuple):
             raise InvalidResult(f"parts of a result must be a list; got {type(parts).__name__}")
+        check_number("parts", len(parts))
         for number, part in enumerate(parts):
             yield self._write_part(number, part)
 

@@ -6,7 +6,6 @@ result writer writes them to blob storage, under keys that are chosen at the beg
 
 from __future__ import annotations
 
-import json
 import mimetypes
 import time
 from collections.abc import Iterable
@@ -23,6 +22,7 @@ from fairlead.model.pipelines import DEFAULT_PIPELINE, Pipeline
 from fairlead.model.results import Content, Interim, InterimPart, decode_interim
 from fairlead.model.sniff import look
 from fairlead.steps.outcomes import Returned
+from fairlead.steps.results import check_number
 from fairlead.worker.contents import Source, chunks, head, measured
 from fairlead.worker.sandbox.answer import Extraction
 
@@ -89,15 +89,22 @@ class PipelineRun:
             parts=(*self.interim.parts, *parts),
         )
 
-    def add_returned(self, returned: Returned, seconds: float, blobs: BlobStore) -> None:
-        """A step replaces text and Markdown, merges data by top-level key, and adds files."""
+    def add_returned(self, returned: Returned, seconds: float) -> None:
+        """A step replaces text, Markdown and data, and adds files and parts.
+
+        Raises InvalidResult if the document then has too many of them.
+        """
+        names = {file.name for file in self.interim.files}
+        names |= {file.name for file in returned.files}
+        check_number("files", len(names))
+        check_number("parts", len(self.interim.parts) + len(returned.parts))
         text, markdown, data = self.interim.text, self.interim.markdown, self.interim.data
         if returned.text is not None:
             text, markdown = self._content("t", returned.text.source), None
         if returned.markdown is not None:
             markdown = self._content("m", returned.markdown.source)
         if returned.data is not None:
-            data = self._content("d", self._merged(returned.data.source, blobs))
+            data = self._content("d", returned.data.source)
         parts = [self._part(part.name, part.source, part.pipeline) for part in returned.parts]
         self._finish_step(
             seconds,
@@ -156,15 +163,6 @@ class PipelineRun:
 
     def _change(self, **changes: Any) -> None:
         self.interim = replace(self.interim, **changes)
-
-    def _merged(self, data: bytes | Path, blobs: BlobStore) -> Source:
-        """The data of earlier steps with that of this one, by top-level key."""
-        before = self.interim.data
-        if before is None:
-            return data
-        merged = json.loads(self.read_content(before, blobs))
-        merged |= json.loads(b"".join(chunks(data)))
-        return json.dumps(merged, ensure_ascii=False).encode()
 
     def _with_files(self, new: Iterable[tuple[str, Source]]) -> tuple[Content, ...]:
         """The files of earlier steps with these; a new one replaces that of the same name."""

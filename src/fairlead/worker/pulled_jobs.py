@@ -6,18 +6,22 @@ claim belongs to the API key that made it. All state is in the store, so any ser
 
 from __future__ import annotations
 
+import json
 import secrets
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec.structs import replace
+
 from fairlead.errors import InvalidResult, InvalidStep, JobLost
 from fairlead.model.blobs import BlobStore
 from fairlead.model.documents import Claim, Failed, Progress, Saved
 from fairlead.model.pipelines import ClaimRequest, Pipeline, pipeline_of
 from fairlead.policy.retry import RetryRule
-from fairlead.steps.outcomes import Outcome, Returned, StepOptions
+from fairlead.steps.outcomes import Outcome, Returned, ReturnedFile, StepOptions
+from fairlead.steps.results import merged_data
 from fairlead.worker.pipeline_run import PipelineRun, resumed_run
 from fairlead.worker.result_saver import Delay, FinishedJob, Move, ResultSaver, Stage
 from fairlead.worker.slot import next_worker_name
@@ -114,8 +118,17 @@ class PulledJobs:
         unknown = unknown_pipelines(returned, (pipeline.name for pipeline in self._pipelines()))
         if unknown is not None:
             raise InvalidResult(unknown)
-        run.add_returned(returned, self._seconds(job), self._texts)
+        run.add_returned(self._with_earlier_data(run, returned), self._seconds(job))
         self._save(run, Stage.DONE if run.queue is None else Move(run.queue))
+
+    def _with_earlier_data(self, run: PipelineRun, returned: Returned) -> Returned:
+        earlier = run.interim.data
+        if returned.data is None or earlier is None:
+            return returned
+        before = json.loads(run.read_content(earlier, self._texts))
+        content = merged_data(before, json.loads(returned.data.read()))
+        data = ReturnedFile("data.json", len(content), "", content)
+        return replace(returned, data=data)
 
     def settle(self, job: HeldJob, outcome: Outcome, options: StepOptions) -> None:
         """End a step that did not return: refuse the document, delay it, or let it fail."""

@@ -22,7 +22,12 @@ from collections.abc import Callable, Iterable, Sequence
 from math import inf
 from pathlib import Path
 
-from fairlead.errors import DamagedData, InvalidSetting, TemporarilyUnavailable
+from fairlead.errors import (
+    DamagedData,
+    InvalidResult,
+    InvalidSetting,
+    TemporarilyUnavailable,
+)
 from fairlead.model.blobs import ABSENT, BlobStore
 from fairlead.model.documents import Broken, Claim, Failed
 from fairlead.model.engines import StepUse
@@ -453,13 +458,14 @@ class StepRunner:
             unknown = unknown_pipelines(outcome, self._pipelines)
             if unknown is None:
                 try:
-                    run.add_returned(outcome, end.seconds, self._texts)
-                except DamagedData:
-                    self._end(run, missing_bytes())
+                    run.add_returned(outcome, end.seconds)
+                except InvalidResult as error:
+                    outcome = Invalid(str(error))
                 else:
                     self._go_on_after_step(run)
-                return
-            outcome = Invalid(unknown)
+                    return
+            else:
+                outcome = Invalid(unknown)
         run.add_work(end.seconds)
         self._settle(run, outcome)
 
