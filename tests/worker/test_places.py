@@ -239,3 +239,30 @@ def _seconds(fairlead: Fairlead, document: Document | None) -> float:
     """For how long it has been processed."""
     started = None if document is None else fairlead.document(document.id).started_at
     return 0.0 if started is None else fairlead.store.now() - started
+
+
+def test_pipelines_of_a_changed_file_are_served_without_a_restart(
+    tmp_path: Path, here: Path
+) -> None:
+    assert here.is_dir()
+    file = tmp_path / "data" / "fairlead.toml"
+    file.parent.mkdir()
+    file.write_text("[pipelines.old]\nsteps = ['places_of_test:quick']\n")
+    with Fairlead(tmp_path / "data") as fairlead:
+        documents = [fairlead.submit("acme", b"x", name="a.txt", pipeline="old")]
+
+        def look(engine: LocalEngine) -> bool:
+            is_done = all(fairlead.document(own.id).state is State.DONE for own in documents)
+            if not is_done:
+                return False
+            if len(documents) == 2:
+                assert set(engine.runner.queues) == {"default", "new"}
+                return True
+            file.write_text(
+                "[pipelines.new]\nsteps = ['read', 'places_of_test:quick']\nmax_running = 2\n"
+            )
+            documents.append(fairlead.submit("acme", b"x", name="b.txt", pipeline="new"))
+            return False
+
+        run_until(fairlead, 1, look)
+        assert fairlead.store.pipelines()["new"].max_running == 2

@@ -57,6 +57,8 @@ class Services:
         """
         fairlead = self._fairlead
         self.use_quotas()
+        for name in pipelines or ():
+            fairlead.settings.known_pipeline(name)
         live_engines(self._store)  # those that died no longer count beside this one
         make_pool = partial(
             step_pool,
@@ -72,15 +74,16 @@ class Services:
             limits=self._limits,
             lease=lambda: fairlead.settings.lease,
             job_dirs=fairlead.folder.job_dirs,
-            steps=StepSettings(self._pipelines(pipelines), make_pool, self._retry_rule),
+            steps=StepSettings(
+                partial(self._pipelines, pipelines), self.use_quotas, make_pool, self._retry_rule
+            ),
             on_tick=on_tick,
         )
 
     def _pipelines(self, names: Sequence[str] | None) -> list[Pipeline]:
-        settings = self._fairlead.settings
-        if names is None:
-            return list(settings.pipelines)
-        return [settings.known_pipeline(name) for name in names]
+        """The pipelines of these names that the settings have now; None: all."""
+        pipelines = self._fairlead.settings.pipelines
+        return [pipeline for pipeline in pipelines if names is None or pipeline.name in names]
 
     def pulled_jobs(self) -> PulledJobs:
         """Gives documents of pulled steps to other programs."""

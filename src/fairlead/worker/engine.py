@@ -62,9 +62,13 @@ class Stop(IntEnum):
 
 
 class StepSettings(NamedTuple):
-    """The pipelines that an engine serves, and the factory of the pools of their steps."""
+    """The pipelines that an engine serves, and the factory of the pools of their steps.
 
-    pipelines: Sequence[Pipeline]
+    `use_quotas` stores their quotas, after a change.
+    """
+
+    pipelines: Callable[[], Sequence[Pipeline]]
+    use_quotas: Callable[[], None]
     make_pool: Callable[..., StepPool]
     retry: Callable[[], RetryRule]
 
@@ -96,6 +100,7 @@ class LocalEngine:
         self._selector.register(self._wake_pipe, selectors.EVENT_READ)
         self._has_news = False  # whether anything was committed since the last look for work
         self._has_idle = False  # whether a worker waits for work
+        self._use_quotas = steps.use_quotas
         self._changes = store.changes.subscribe(self._note_commit)
         self._outage = Outage()
         self._attempts = Attempts(self._outage)
@@ -275,6 +280,8 @@ class LocalEngine:
         if claims:
             if not self.workers.slots or self._is_due("count", CHECK_SECONDS):
                 self.workers.match_count_if_possible()
+                if self.runner.follow_settings():
+                    self._use_quotas()
             self._claim()
         else:
             self._release_prefetched()

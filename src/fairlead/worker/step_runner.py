@@ -19,6 +19,7 @@ import shutil
 import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from math import inf
 from pathlib import Path
 
@@ -55,7 +56,7 @@ class StepRunner:
 
     def __init__(
         self,
-        pipelines: Sequence[Pipeline],
+        pipelines: Callable[[], Sequence[Pipeline]],
         make_pool: Callable[..., StepPool],
         workers: Callable[[], int],
         results: ResultWriter,
@@ -64,27 +65,55 @@ class StepRunner:
         retry: Callable[[], RetryRule],
         folder: Path,
     ) -> None:
-        self._pipelines = {pipeline.name: pipeline for pipeline in pipelines}
-        queues = [queue for pipeline in pipelines for queue in pipeline.queues]
-        self.queues = {queue.name: queue for queue in queues if queue.pulled is None}
+        self._read_pipelines = pipelines
+        self._served: dict[str, Pipeline] = {}
+        self._pipelines: dict[str, Pipeline] = {}  # also those that the settings had before
+        self.queues: dict[str, Pipeline] = {}
         """The queues that the engine serves; documents of the others are pulled over HTTP."""
         self._results = results
         self._files = files
         self._texts = texts
         self._retry = retry
-        steps = dict.fromkeys(step for queue in self.queues.values() for step in queue.steps)
         self._selector = selectors.EpollSelector()
-        self._pools = {
-            step: make_pool(step, selector=self._selector, workers=workers)
-            for step in steps
-            if step != READ
-        }
+        self._make_pool = partial(make_pool, selector=self._selector, workers=workers)
+        self._pools: dict[str, StepPool] = {}
         self._running: dict[str, PipelineRun] = {}
         self._lost: set[str] = set()  # running documents whose claim was lost
         self._ends: deque[StepEnd] = deque()  # of running documents, not handled yet
         self._waiting: defaultdict[str, deque[PipelineRun]] = defaultdict(deque)
         self._folder = folder
         self._problems: dict[str, str] = {}  # of pipelines, as they were logged
+        self.follow_settings()
+
+    def follow_settings(self) -> bool:
+        """Serve the pipelines of the settings in force; return whether they have changed.
+
+        Documents that are being processed keep the list of steps with which they were claimed.
+        """
+        pipelines = {pipeline.name: pipeline for pipeline in self._read_pipelines()}
+        has_changed = pipelines != self._served
+        if has_changed:
+            queues = [queue for pipeline in pipelines.values() for queue in pipeline.queues]
+            self._served = pipelines
+            self._pipelines |= pipelines
+            self.queues = {queue.name: queue for queue in queues if queue.pulled is None}
+            for step in dict.fromkeys(
+                step for queue in self.queues.values() for step in queue.steps
+            ):
+                if step != READ and step not in self._pools:
+                    self._pools[step] = self._make_pool(step)
+        self._close_unused()
+        return has_changed
+
+    def _close_unused(self) -> None:
+        """End the pools of steps that no pipeline has any more, when they have no documents."""
+        used = {step for queue in self.queues.values() for step in queue.steps}
+        used |= {step for step, runs in self._waiting.items() if runs}
+        for run in self._running.values():
+            used.update(run.pipeline.steps)
+        for step in [step for step in self._pools if step not in used]:
+            self._pools.pop(step).close()
+            self._waiting.pop(step, None)
 
     # --- pools ---
 
@@ -134,7 +163,7 @@ class StepRunner:
             return
         problems = {
             pipeline.name: by_step[step]
-            for pipeline in self._pipelines.values()
+            for pipeline in self._served.values()
             for step in reversed(pipeline.steps)
             if step in by_step
         }
