@@ -17,10 +17,11 @@ from PIL import Image
 
 from fairlead.read.base import Task
 from fairlead.read.draft import Draft
+from fairlead.read.guard import LANGUAGE, TABLES, TURNS
 from fairlead.read.language import language_of
 from fairlead.read.page_layout import Line, PageContent, Word
 from fairlead.read.scan_rulings import ruled_picture
-from fairlead.read.scan_tables import Area, page_with_tables
+from fairlead.read.scan_tables import Area, page_with_tables, without_places
 from fairlead.read.text_layer import EMPTY_LAYER, TextLayer
 
 _MIN_WIDTH = 1_200  # letters of narrower pictures are too small
@@ -109,16 +110,21 @@ class Ocr:
         self.draft.fact("ocr_pages", self.pages)
         first = self._language or self._languages[0]
         result = _recognise(_prepare(image), first)
-        if result.confidence < _GOOD_CONFIDENCE:
-            result = self._turned(result, first)
-        result = self._in_its_language(result, first)
+        with self.draft.guard(TURNS):
+            if result.confidence < _GOOD_CONFIDENCE:
+                result = self._turned(result, first)
+        with self.draft.guard(LANGUAGE):
+            result = self._in_its_language(result, first)
         if result.confidence < _MIN_CONFIDENCE:
             if result.text:
                 self.draft.warn("a picture shows no text that could be read with confidence")
             return _NOTHING
-        rulings, without = ruled_picture(result.image)
-        read_rows = partial(_read_rows, without, result.language)
-        content, lines = page_with_tables(result.lines, result.text, rulings, read_rows)
+        content = PageContent(result.text, without_places(result.lines))
+        lines = result.lines
+        with self.draft.guard(TABLES):
+            rulings, without = ruled_picture(result.image)
+            read_rows = partial(_read_rows, without, result.language)
+            content, lines = page_with_tables(lines, result.text, rulings, read_rows)
         return OcrPage(content, TextLayer(lines, *result.image.size, result.turned))
 
     @cached_property

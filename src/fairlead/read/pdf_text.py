@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
@@ -53,10 +53,10 @@ def page_lines(page: Any, view: PageView, *, all_words: bool) -> list[Line]:
     and their words would take as long as the rest of the page.
     """
     with closing(page.get_textpage()) as text_page:
-        text = _utf16_units(text_page.get_text_range(errors="surrogatepass"))
+        text = _page_text(text_page)
         pieces = list(_pieces(text))
         if len(pieces) > _MAX_WORDS:
-            return [Line(_whole_characters(piece.text), []) for piece in pieces]
+            return _unplaced(pieces)
         written = [piece for piece in pieces if piece.whole[0] <= piece.whole[1]]
         characters = Characters(text_page, len(text), view)
         for piece, box in zip(written, characters.boxes([p.whole for p in written]), strict=True):
@@ -67,6 +67,20 @@ def page_lines(page: Any, view: PageView, *, all_words: bool) -> list[Line]:
             written = _with_gaps(written, characters)
         _split_words(written, characters)
     return _join_raised([_line(p) for p in pieces if not p.words or view.shows(p.box)])
+
+
+def unplaced_lines(page: Any) -> list[Line]:
+    """Return the lines on the page without their places."""
+    with closing(page.get_textpage()) as text_page:
+        return _unplaced(_pieces(_page_text(text_page)))
+
+
+def _page_text(text_page: Any) -> str:
+    return _utf16_units(text_page.get_text_range(errors="surrogatepass"))
+
+
+def _unplaced(pieces: Iterable[_Piece]) -> list[Line]:
+    return [Line(_whole_characters(piece.text), []) for piece in pieces]
 
 
 def plain_text(lines: list[Line]) -> str:
