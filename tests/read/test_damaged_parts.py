@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 from needs import need_languages
 from partkit import (
+    FONT,
     PAGED,
     WORDS,
     book,
@@ -19,22 +20,73 @@ from partkit import (
     slides,
     word,
 )
-from PIL import Image
+from PIL import Image, ImageDraw, ImageFont
 from reportlab.lib.utils import ImageReader
 from reportlab.pdfgen.canvas import Canvas
 
 from fairlead.read import CannotRead, Extracted, ocr
+from fairlead.read.aligned_tables import take_aligned_tables
 from fairlead.read.guard import Guard, Place
+from fairlead.read.page_layout import Line, Word
 
 Read = Callable[..., Extracted]
 Refuse = Callable[..., CannotRead]
 MISSING = "not everything could be read"
 
 
+def with_cells(*rows: tuple[str, ...]) -> list[Line]:
+    """Lines with words far from each other."""
+    return [
+        Line(
+            " ".join(cells),
+            [
+                Word(text, 200.0 * column, 20.0 * row, 200.0 * column + 60, 20.0 * row + 12)
+                for column, text in enumerate(cells)
+            ],
+        )
+        for row, cells in enumerate(rows)
+    ]
+
+
+def test_a_cell_of_white_space_is_no_mark_of_a_list() -> None:
+    """The first word of such a cell was taken: IndexError, and the document was damaged."""
+    rows = [("1.", " ", "4.50"), ("2.", " ", "9.90"), ("3.", " ", "120.00")]
+    (table,) = take_aligned_tables(list(with_cells(*rows)))
+    assert table.rows == [list(row) for row in rows]  # type: ignore[union-attr]
+
+
+def test_a_scan_with_struck_out_rows_is_read(read: Read) -> None:
+    """Tesseract takes such lines for words of white space, which became cells."""
+    need_languages("eng", "osd")
+    image = Image.new("L", (1_300, 730), 255)
+    draw, font = ImageDraw.Draw(image), ImageFont.truetype(str(FONT), 26)
+    names = ("Garden chair", "Oak table", "Cushion", "Lamp")
+    for row in range(7):
+        y = 60 + 90 * row
+        draw.line((60, y + 15, 540, y + 15), fill=0, width=5)
+        for x, text in ((300, names[row % 4]), (700, str(4 + row)), (1_000, f"{120 + row}.50")):
+            draw.text((x, y), text, font=font, fill=0)
+    assert "126.50" in read(png(image)).text
+
+
 def png(image: Image.Image) -> bytes:
     buffer = io.BytesIO()
     image.save(buffer, "PNG")
     return buffer.getvalue()
+
+
+def test_a_page_whose_crop_box_is_outside_is_shown_whole(read: Read) -> None:
+    extracted = read(raw_pdf([b"", b"/CropBox[700 900 800 1000]", b""]))
+    assert extracted.text == "page 1\n\fpage 2\n\fpage 3"
+    assert extracted.facts["warnings"] == []
+
+
+def test_a_strip_that_is_too_long_for_tesseract_is_read(read: Read) -> None:
+    need_languages("eng", "osd")
+    image = Image.new("L", (600, 24_398), 255)
+    font = ImageFont.truetype(str(FONT), 30)
+    ImageDraw.Draw(image).text((40, 24_000), "The end of the strip.", font=font, fill=0)
+    assert read(png(image)).text == "The end of the strip."
 
 
 def test_a_picture_that_ocr_cannot_read_costs_no_other(

@@ -25,6 +25,7 @@ from fairlead.read.scan_tables import Area, page_with_tables, without_places
 from fairlead.read.text_layer import EMPTY_LAYER, TextLayer
 
 _MIN_WIDTH = 1_200  # letters of narrower pictures are too small
+_MAX_SIDE = 32_000  # Tesseract refuses more
 _DPI = 300
 _GOOD_CONFIDENCE = 65
 _MIN_CONFIDENCE = 40
@@ -328,10 +329,13 @@ def _orientation(image: Image.Image) -> int:
 
 
 def _prepare(image: Image.Image) -> Image.Image:
+    """Return the picture in grey, in a size that Tesseract reads well."""
     grey = image if image.mode == "L" else image.convert("L")
-    if grey.width >= _MIN_WIDTH:
+    scale = min(1 if grey.width >= _MIN_WIDTH else 2, _MAX_SIDE / max(grey.size))
+    if scale == 1:
         return grey
-    return grey.resize((2 * grey.width, 2 * grey.height), Image.Resampling.LANCZOS)
+    size = max(1, int(scale * grey.width)), max(1, int(scale * grey.height))
+    return grey.resize(size, Image.Resampling.LANCZOS)
 
 
 def _is_blank(image: Image.Image) -> bool:

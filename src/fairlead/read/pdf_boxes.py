@@ -30,7 +30,13 @@ def address(pointer: Any) -> int:
 
 
 def load_page(document: Any, index: int) -> Any:
-    """Load a page of a document."""
+    """Load a page of a document; one without a visible part is shown as a whole."""
+    page = document[index]
+    if all(page.get_size()):
+        return page
+    # The crop box lies outside the paper. Viewers ignore it.
+    page.set_cropbox(*page.get_mediabox())
+    page.close()
     return document[index]
 
 
