@@ -13,6 +13,7 @@ from partkit import (
     PAGED,
     WORDS,
     book,
+    filled_form,
     odp,
     raw_pdf,
     scanned_page,
@@ -87,6 +88,12 @@ def test_a_strip_that_is_too_long_for_tesseract_is_read(read: Read) -> None:
     font = ImageFont.truetype(str(FONT), 30)
     ImageDraw.Draw(image).text((40, 24_000), "The end of the strip.", font=font, fill=0)
     assert read(png(image)).text == "The end of the strip."
+
+
+def test_values_of_form_fields_without_a_picture_are_read(read: Read) -> None:
+    extracted = read(filled_form())
+    assert extracted.text == "page 1\nGrace Hopper\nPoland"
+    assert extracted.markdown is None
 
 
 def test_a_picture_that_ocr_cannot_read_costs_no_other(

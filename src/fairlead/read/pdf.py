@@ -14,6 +14,7 @@ from fairlead.read.base import CannotRead, Extracted, Rank, Reader, Source, Task
 from fairlead.read.draft import Draft, Parts, safe_name
 from fairlead.read.guard import (
     ATTACHMENTS,
+    FORMS,
     INVOICE,
     LAYOUT,
     PICTURES,
@@ -56,6 +57,8 @@ def _read(source: Source, task: Task) -> Extracted:
         if draws_too_much(content):
             raise CannotRead("too-large", "The PDF draws more forms within forms than can be held.")
     with closing(_open(source, task)) as document:
+        with draft.guard(FORMS):
+            document.init_forms()  # before pages are loaded: makes fields without a picture visible
         pages = len(document)
         if not pages:
             raise CannotRead("damaged", "The PDF is damaged: it has no pages.")

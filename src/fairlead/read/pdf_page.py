@@ -37,7 +37,7 @@ def embedded_page(document: Any, index: int, guard: Guard) -> EmbeddedPage:
             # Flattened fields are part of the page only when it is loaded again.
             page.close()
             page = load_page(document, index)
-        return _content(page, guard)
+        return _content(page, guard, has_fields=has_fields)
     finally:
         page.close()
 
@@ -73,10 +73,10 @@ class _Layout(NamedTuple):
     pictures: list[Box]
 
 
-def _content(page: Any, guard: Guard) -> EmbeddedPage:
+def _content(page: Any, guard: Guard, *, has_fields: bool) -> EmbeddedPage:
     layout = None
     with guard(LAYOUT):
-        layout = _layout(page, guard)
+        layout = _layout(page, guard, has_fields=has_fields)
     if layout is None:
         lines = unplaced_lines(page)
         layout = _Layout(lines, list(lines), [])
@@ -87,13 +87,13 @@ def _content(page: Any, guard: Guard) -> EmbeddedPage:
     return EmbeddedPage(PageContent(text, layout.blocks), ocr_needed, layout.pictures)
 
 
-def _layout(page: Any, guard: Guard) -> _Layout:
+def _layout(page: Any, guard: Guard, *, has_fields: bool) -> _Layout:
     view = PageView(page)
     drawn, grids = DrawnObjects([], []), list[Grid]()
     with guard(TABLES):
         drawn = drawn_objects(page)
         grids = find_grids(page_rulings(drawn.paths, view))
-    lines = page_lines(page, view, all_words=bool(grids))
+    lines = page_lines(page, view, all_words=bool(grids), has_fields=has_fields)
     blocks: list[Block] = list(lines)
     with guard(TABLES):
         blocks = take_ruled_tables(lines, grids)
