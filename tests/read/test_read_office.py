@@ -238,7 +238,10 @@ def test_a_giant_chart_ends_at_the_limit(read: Read) -> None:
 
 def test_a_damaged_chart_costs_no_text(read: Read) -> None:
     extracted = read(with_charts("<c:chart"))
-    assert (extracted.text, extracted.facts["warnings"]) == ("Sales", ["a chart is damaged"])
+    assert (extracted.text, extracted.facts["warnings"]) == (
+        "Sales",
+        ["slide 1: a chart is damaged"],
+    )
 
 
 def test_an_opendocument_text(read: Read) -> None:

@@ -10,6 +10,7 @@ import pypdfium2
 import pytest
 from inprocess import InProcess, in_process
 from needs import need_languages
+from partkit import filled_form
 from PIL import Image, ImageDraw, ImageFont
 from readkit import pdf
 
@@ -107,3 +108,17 @@ def test_a_scan_is_made_searchable_in_the_sandbox(tmp_path: Path) -> None:
         assert fairlead.document(scan.id).state is State.DONE
         with pypdfium2.PdfDocument(fairlead.result(scan.id).file("searchable.pdf")) as searchable:
             assert searchable[0].get_textpage().get_text_range() == "Invoice"
+
+
+def test_a_filled_form_shows_its_values_in_the_sandbox(tmp_path: Path) -> None:
+    """PDFium draws values that have no picture of their own, with a font, but opens no file."""
+    with Fairlead(tmp_path / "data", outputs=["pages", "searchable-pdf"]) as fairlead:
+        form = fairlead.submit("acme", filled_form(), name="form.pdf")
+        fairlead.run_until_idle(workers=1)
+        result = fairlead.result(form.id)
+        assert result.text == "page 1\nGrace Hopper\nPoland"
+        page = Image.open(io.BytesIO(result.file("page-001.png"))).convert("L")
+        assert result.file("searchable.pdf") == filled_form()
+    x, y = page.width / 612, page.height / 792
+    field = page.crop((int(152 * x), int(134 * y), int(348 * x), int(150 * y)))
+    assert min(field.tobytes()) < 100

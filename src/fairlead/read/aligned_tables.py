@@ -287,7 +287,12 @@ def _is_list(columns: list[list[list[Word]]]) -> bool:
 
 
 def _begin_with_marks(column: list[list[Word]]) -> bool:
-    return all(_LIST_MARK.fullmatch(cell[0].text.split()[0]) for cell in column)
+    return all(_LIST_MARK.fullmatch(_first_word(cell[0].text)) for cell in column)
+
+
+def _first_word(text: str) -> str:
+    """Return the first word; none if OCR took a rule or a picture for white space."""
+    return next(iter(text.split()), "")
 
 
 def _are_marks(marks: list[list[Word]]) -> bool:

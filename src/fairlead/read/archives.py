@@ -13,11 +13,12 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import IO, BinaryIO, cast
 
-from fairlead.read.base import CannotRead, Extracted, Rank, Reader, Source, Task
+from fairlead.read.base import FINAL_ERRORS, CannotRead, Extracted, Rank, Reader, Source, Task
 from fairlead.read.draft import Draft, Parts, safe_name
+from fairlead.read.guard import MEMBERS, UNREAD, Place
 from fairlead.read.package import Package, UnpackMeter, open_package
 from fairlead.read.text_writer import TextWriter, item
-from fairlead.read.zip import BAD_ZIP, member_names
+from fairlead.read.zip import member_names
 
 _EXTRACTOR = "Fairlead archives"
 _CHUNK = 65_536
@@ -65,10 +66,12 @@ def _unzip(package: Package, member: zipfile.ZipInfo, draft: Draft) -> bytes | N
         if error.code == "encrypted":
             return None
         raise
-    except (*BAD_ZIP, RuntimeError):
+    except MemoryError:
+        raise
+    except Exception as error:
         if member.flag_bits & 1:
             return None  # a wrong password that passed the first check
-        draft.warn(f"a member is damaged: {safe_name(member.filename)[:100]}")
+        draft.guard.take(error, UNREAD, Place("member", safe_name(member.filename)))
         return b""
 
 
@@ -116,10 +119,12 @@ def _read_tar_file(file: IO[bytes], task: Task) -> Extracted:
                     draft.warn(f"only the first {task.limits.members} members were taken")
                     break
                 parts.add(name, content)
-    except (tarfile.TarError, *_DAMAGED) as error:
+    except FINAL_ERRORS:
+        raise
+    except Exception as error:
         if not draft.parts:
             raise CannotRead("damaged", "The archive is damaged and could not be read.") from error
-        draft.warn("some members are missing: the archive is damaged")
+        draft.guard.take(error, MEMBERS)
     return _finish(draft, parts)
 
 

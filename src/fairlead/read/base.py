@@ -15,6 +15,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
+from fairlead.errors import MissingExtra
+
 JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
 
 _MAX_FACT_CHARACTERS = 300
@@ -124,6 +126,10 @@ class CannotRead(Exception):
         wrong = "the password given does not open it"
         advice = wrong if password else "send it again with its password"
         return cls("encrypted", f"The {subject} is protected by a password; {advice}.")
+
+
+# They end the document; anything else costs only the part that is being read.
+FINAL_ERRORS = (CannotRead, MemoryError, MissingExtra)
 
 
 def ignore(_done: int, _pages: int) -> None:

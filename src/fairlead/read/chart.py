@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import groupby
 
+from fairlead.read.guard import CHARTS
 from fairlead.read.package import Package
 from fairlead.read.text_writer import TextWriter
 from fairlead.read.xlsx import NumberFormats
@@ -29,11 +30,14 @@ class _Series:
 
 def write_chart(package: Package, part: str, writer: TextWriter) -> None:
     """Write a chart's title, and a table with a row for each category."""
+    with writer.draft.guard(CHARTS):
+        _write_chart(package, part, writer)
+
+
+def _write_chart(package: Package, part: str, writer: TextWriter) -> None:
     chart = _Chart(writer.draft.room)
-    try:
+    with writer.draft.guard(CHARTS):  # a damaged chart still shows what is before the damage
         parse_xml(package.chunks(part), chart)
-    except SyntaxError:  # a parse error of lxml; the text around the chart is still read
-        writer.draft.warn("a chart is damaged")
     if chart.done:
         writer.draft.warn("a chart was cut: it is longer than the limit")
     writer.begin()

@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from fairlead.read.base import CannotRead, Extracted, Rank, Reader, Source, Task, library
 from fairlead.read.doc_formatting import Formatting
 from fairlead.read.doc_notes import NoteMark, note_marks
-from fairlead.read.doc_styles import DocStyles
+from fairlead.read.doc_styles import DocStyles, ParagraphRole
 from fairlead.read.doc_text import WordText
 from fairlead.read.draft import Draft
+from fairlead.read.guard import CONTENT, HEADINGS, NOTES, Guard
 from fairlead.read.ole import decrypt_old_office, has_stream, open_ole
 from fairlead.read.text_writer import TextWriter
 
@@ -46,7 +47,7 @@ def _read(source: Source, task: Task) -> Extracted:
     formatting = Formatting(main, table)
     text = WordText.of_word_97(main, table, formatting, 2 * draft.limits.characters)
     if formatting.has_paragraphs:
-        _Paragraphs(text, formatting, main, table).write(writer)
+        _Paragraphs(text, formatting, main, table, draft.guard).write(writer)
     else:
         _write(_shown(text), writer)
     return writer.finish()
@@ -55,21 +56,32 @@ def _read(source: Source, task: Task) -> Extracted:
 class _Paragraphs:
     """Writes paragraphs as headings, items and cells."""
 
-    def __init__(self, text: WordText, formatting: Formatting, main: bytes, table: bytes) -> None:
+    def __init__(
+        self, text: WordText, formatting: Formatting, main: bytes, table: bytes, guard: Guard
+    ) -> None:
         self._text = text
+        self._guard = guard
         self._formatting = formatting
-        self._styles = DocStyles(main, table)
-        self._marks = note_marks(main, table)
+        self._styles: DocStyles | None = None
+        self._marks: dict[int, NoteMark] = {}
+        with guard(HEADINGS):
+            self._styles = DocStyles(main, table)
+        with guard(NOTES):
+            self._marks = note_marks(main, table)
         self._parts: list[str | NoteMark] = []
         self._in_table = self._in_row = self._in_cell = False
 
     def write(self, writer: TextWriter) -> None:
         for start, end in self._text.shown():
             for match in _TOKEN.finditer(self._text.text, start, end):
-                self._take(match[0], match.start(), writer)
+                try:
+                    self._take(match[0], match.start(), writer)
+                except Exception as error:
+                    self._guard.take(error)
                 if writer.draft.full:
                     return
-        self._end_paragraph(_PARAGRAPH_END, max(0, len(self._text.text) - 1), writer)
+        with self._guard(CONTENT):
+            self._end_paragraph(_PARAGRAPH_END, max(0, len(self._text.text) - 1), writer)
 
     def _take(self, token: str, number: int, writer: TextWriter) -> None:
         if token in (_PARAGRAPH_END, _CELL_END, _PAGE_END):
@@ -83,8 +95,7 @@ class _Paragraphs:
         parts, self._parts = self._parts, []
         if not self._text.text:
             return
-        style, own = self._formatting.paragraph(self._text.place(number))
-        role = self._styles.next_paragraph(style, own)
+        role = self._role(number)
         if role.ends_row:
             writer.end_row()
             self._in_row = self._in_cell = False
@@ -97,6 +108,16 @@ class _Paragraphs:
             self._in_cell = False
         elif token == _PAGE_END:
             writer.part()
+
+    def _role(self, number: int) -> ParagraphRole:
+        if self._styles is None:
+            return ParagraphRole()
+        try:
+            style, own = self._formatting.paragraph(self._text.place(number))
+            return self._styles.next_paragraph(style, own)
+        except Exception as error:
+            self._guard.take(error, HEADINGS)
+            return ParagraphRole()
 
     def _move(self, writer: TextWriter, *, into_table: bool) -> None:
         """Begin or end a table, row or cell before the next paragraph."""
@@ -141,19 +162,25 @@ def _write(text: str, writer: TextWriter) -> None:
     """
     cells: list[str] = []
     for match in _PARAGRAPH.finditer(text):
-        paragraph = _visible(match[1])
         if match[2] == "\x07":
-            cells.append(paragraph)
+            cells.append(_visible(match[1]))
             continue
-        _write_table(cells, writer)
+        with writer.draft.guard(CONTENT):
+            _write_table(cells, writer)
         cells = []
-        writer.begin()
-        writer.write(paragraph)
-        if match[2] == "\x0c":
-            writer.part()
+        with writer.draft.guard(CONTENT):
+            _write_paragraph(match[1], match[2], writer)
         if writer.draft.full:
             return
-    _write_table(cells, writer)
+    with writer.draft.guard(CONTENT):
+        _write_table(cells, writer)
+
+
+def _write_paragraph(text: str, end: str, writer: TextWriter) -> None:
+    writer.begin()
+    writer.write(_visible(text))
+    if end == _PAGE_END:
+        writer.part()
 
 
 def _write_table(cells: list[str], writer: TextWriter) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import chain
 from typing import ClassVar
 
@@ -10,6 +10,7 @@ from fairlead.read.base import Extracted, Rank, Reader, Source, Task, library
 from fairlead.read.chart import write_chart
 from fairlead.read.docx_styles import DocxStyles, ParagraphProperties, read_styles
 from fairlead.read.draft import Draft
+from fairlead.read.guard import CONTENT, Place
 from fairlead.read.numbering import roman
 from fairlead.read.package import Package, add_properties, has_main_type, open_package
 from fairlead.read.text_writer import PLAIN, Style, TextWriter
@@ -42,29 +43,38 @@ def _read(source: Source, task: Task) -> Extracted:
     with open_package(source, task) as package:
         add_properties(package, draft)
         main = package.main("word/document.xml")
-        body = _Body(TextWriter(draft, gap=1), read_styles(package, main), package)
-        for part, chunks in _parts(package, main):
-            body.writer.part()
-            body.reset(part)
-            parse_xml(chunks, body, lambda: draft.full)
-            if draft.full:
-                break
+        styles = read_styles(package, main, draft.guard)
+        body = _Body(TextWriter(draft, gap=1), styles, package)
+        seen = set[bytes]()
+        for role in ("header", "body", "footer", "footnotes", "endnotes"):
+            for part in [main] if role == "body" else _targets(package, main, role, draft):
+                if draft.full:
+                    break
+                if role == "body":
+                    _write_part(body, part, seen)
+                    continue
+                with draft.guard(CONTENT, Place("part", role)):
+                    _write_part(body, part, seen)
     return body.writer.finish()
 
 
-def _parts(package: Package, main: str) -> Iterator[tuple[str, Iterator[bytes]]]:
-    """Yield the parts with text and their content, in reading order.
+def _targets(package: Package, main: str, role: str, draft: Draft) -> list[str]:
+    with draft.guard(CONTENT, Place("part", role)):
+        return package.targets(main, role)
+    return []
 
-    Of identical parts, such as the headers of two sections, it yields only one.
-    """
-    seen = set()
-    for role in ("header", "body", "footer", "footnotes", "endnotes"):
-        for target in [main] if role == "body" else package.targets(main, role):
-            chunks = package.chunks(target)
-            first = next(chunks, b"")
-            if first not in seen:
-                seen.add(first)
-                yield target, chain([first], chunks)
+
+def _write_part(body: _Body, part: str, seen: set[bytes]) -> None:
+    """Write a part. Of identical ones, such as the headers of two sections, write only one."""
+    chunks = body.package.chunks(part)
+    first = next(chunks, b"")
+    if first in seen:
+        return
+    seen.add(first)
+    with body.writer.draft.guard(CONTENT):
+        body.writer.part()
+    body.reset(part)
+    parse_xml(chain([first], chunks), body, lambda: body.writer.draft.full)
 
 
 class _Body(XmlHandler):
@@ -75,7 +85,8 @@ class _Body(XmlHandler):
 
     def __init__(self, writer: TextWriter, styles: DocxStyles, package: Package) -> None:
         self.writer = writer
-        self._package = package
+        self.take = writer.draft.guard.take
+        self.package = package
         self._styles = styles
         self._counts = dict.fromkeys(_NOTE_FORMATS, 0)
         self._labels: dict[tuple[str, str], str] = {}  # of notes
@@ -157,10 +168,10 @@ class _Body(XmlHandler):
 
     def _write_charts(self) -> None:
         """Write the charts of a paragraph after it."""
-        for relation in self._package.relations(self._part):
-            if relation.id in self._charts and relation.target in self._package.names:
-                write_chart(self._package, relation.target, self.writer)
-        self._charts = []
+        charts, self._charts = self._charts, []
+        for relation in self.package.relations(self._part):
+            if relation.id in charts and relation.target in self.package.names:
+                write_chart(self.package, relation.target, self.writer)
 
     def _note_mark(self, _: Attributes) -> None:
         if self._note:

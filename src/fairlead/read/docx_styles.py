@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from fairlead.read.guard import HEADINGS, Guard
 from fairlead.read.numbering import LEVELS, Level, ListCounter
 from fairlead.read.package import Package
 from fairlead.read.text_writer import PLAIN, Style, heading, item
@@ -136,16 +137,15 @@ def _outline_level(level: str) -> int:
     return int(level) + 1 if level.isdecimal() and int(level) < 9 else 0
 
 
-def read_styles(package: Package, main: str) -> DocxStyles:
-    """Read the styles and numberings that the main part refers to."""
+def read_styles(package: Package, main: str, guard: Guard) -> DocxStyles:
+    """Read the styles and numberings that the main part refers to; damaged ones are left out."""
     styles = DocxStyles()
-    for relation in package.relations(main):
-        handler = {"styles": _StylesHandler, "numbering": _NumberingHandler}.get(relation.role)
-        if handler and relation.target in package.names:
-            try:
-                parse_xml(package.chunks(relation.target), handler(styles))
-            except SyntaxError:  # a parse error of lxml; the text is read without styles
-                continue
+    with guard(HEADINGS):
+        for relation in package.relations(main):
+            handler = {"styles": _StylesHandler, "numbering": _NumberingHandler}.get(relation.role)
+            if handler and relation.target in package.names:
+                with guard(HEADINGS):
+                    parse_xml(package.chunks(relation.target), handler(styles))
     return styles
 
 

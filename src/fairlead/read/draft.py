@@ -7,8 +7,17 @@ import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from fairlead.read.base import JSON, Extracted, Part, ReadLimits, clean, clean_line
+from fairlead.read.base import (
+    JSON,
+    CannotRead,
+    Extracted,
+    Part,
+    ReadLimits,
+    clean,
+    clean_line,
+)
 from fairlead.read.dates import iso
+from fairlead.read.guard import LANGUAGE, Guard
 from fairlead.read.language import language_of
 
 NO_TEXT = "no text was found in the document"
@@ -64,6 +73,10 @@ class BoundedText:
         self.length += len(piece)
         return not self.full
 
+    def clear(self) -> None:
+        """Drop everything."""
+        self.pieces, self.length, self.full = [], 0, False
+
     def whole(self) -> str:
         """Return the text. Form feeds at its start stay: pages without text count as pages."""
         text = clean("".join(self.pieces)).rstrip("\n\f ")
@@ -80,6 +93,7 @@ class Draft:
         self.text = BoundedText(limits.characters)
         self.markdown = BoundedText(limits.characters)
         self.parts: list[Part] = []
+        self.guard = Guard()
         self._facts: dict[str, JSON] = {}
         self._warnings: list[str] = []
 
@@ -128,7 +142,13 @@ class Draft:
             self._warnings.append(warning)
 
     def finish(self) -> Extracted:
-        """Return the result. A document without text has a warning that says so."""
+        """Return the result. A document without text has a warning that says so.
+
+        Raises:
+            CannotRead: none of its pages, slides or sheets could be read.
+        """
+        if self.guard.has_lost_all:
+            raise CannotRead("damaged", "The document is damaged: nothing of it could be read.")
         text = self.text.whole()
         markdown = self.markdown.whole()
         if self.full:
@@ -137,8 +157,11 @@ class Draft:
             self.warn(f"the Markdown was cut after {self.limits.characters} characters")
         if not text.strip():
             self.warn(NO_TEXT)
-        self._facts.setdefault("language", language_of(text))
-        warnings: list[JSON] = [clean_line(warning) for warning in self._warnings]
+        with self.guard(LANGUAGE):
+            self._facts.setdefault("language", language_of(text))
+        warnings: list[JSON] = [
+            clean_line(warning) for warning in [*self.guard.warnings(), *self._warnings]
+        ]
         facts: dict[str, JSON] = {
             **{name: value for name, value in self._facts.items() if value is not None},
             "words": count_words(text),

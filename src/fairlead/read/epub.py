@@ -8,6 +8,7 @@ from urllib.parse import unquote
 from fairlead.read.base import CannotRead, Extracted, Rank, Reader, Source, Task, library
 from fairlead.read.decode import decode
 from fairlead.read.draft import Draft
+from fairlead.read.guard import PROPERTIES
 from fairlead.read.html import declared_encoding, write_markup
 from fairlead.read.package import Package, Properties, open_package, read_member
 from fairlead.read.text_writer import TextWriter
@@ -37,7 +38,8 @@ def _read(source: Source, task: Task) -> Extracted:
         if root.path not in package.names:
             raise CannotRead("damaged", "The e-book is damaged: its list of pages is missing.")
         listing = package.read(root.path)
-        parse_xml([listing], Properties(draft))
+        with draft.guard(PROPERTIES):
+            parse_xml([listing], Properties(draft))
         book = _EpubPackage(posixpath.dirname(root.path))
         parse_xml([listing], book)
         _add_pages(package, book.pages(), writer, task)
@@ -47,13 +49,14 @@ def _read(source: Source, task: Task) -> Extracted:
 def _add_pages(package: Package, pages: list[str], writer: TextWriter, task: Task) -> None:
     draft = writer.draft
     missing = 0
-    for page in pages[: draft.limit_pages(len(pages))]:
+    for number, page in enumerate(pages[: draft.limit_pages(len(pages))], start=1):
         if page not in package.names:
             missing += 1
             continue
-        data = package.read(page, task.limits.unpacked_bytes)
-        writer.part()
-        write_markup(decode(data, declared=declared_encoding(data)).text, writer)
+        with draft.guard.page(number):
+            data = package.read(page, task.limits.unpacked_bytes)
+            writer.part()
+            write_markup(decode(data, declared=declared_encoding(data)).text, writer)
         if draft.full:
             break
     if missing:

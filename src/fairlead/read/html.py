@@ -9,6 +9,7 @@ from lxml import etree
 from fairlead.read.base import Extracted, Rank, Reader, Source, Task, clean, library
 from fairlead.read.decode import decode, decode_head
 from fairlead.read.draft import Draft
+from fairlead.read.guard import PROPERTIES
 from fairlead.read.text_writer import CODE, PLAIN, Style, TextWriter, heading, item
 from fairlead.read.xml import detect_memory_shortage
 
@@ -88,7 +89,8 @@ def write_markup(markup: str, writer: TextWriter, *, titled: bool = False) -> No
     if root is None:
         return
     if titled:
-        _add_facts(root, writer.draft)
+        with writer.draft.guard(PROPERTIES):
+            _add_facts(root, writer.draft)
     _HtmlWriter(writer, titled=titled).write(root)
     writer.begin()
 
@@ -114,15 +116,19 @@ class _HtmlWriter:
         walk = etree.iterwalk(root, events=("start", "end"))
         for event, element in walk:
             tag = str(element.tag)
-            if event == "end":
-                has_room = self._end(element, tag)
-            elif tag in self._skipped or _HIDDEN.search(element.get("style") or ""):
+            has_room = True
+            if event == "start" and self._is_hidden(element, tag):
                 walk.skip_subtree()
-                has_room = True
-            else:
-                has_room = self._start(element, tag)
+                continue
+            try:
+                has_room = (self._end if event == "end" else self._start)(element, tag)
+            except Exception as error:
+                self._writer.draft.guard.take(error)
             if not has_room:
                 return
+
+    def _is_hidden(self, element: etree._Element, tag: str) -> bool:
+        return tag in self._skipped or bool(_HIDDEN.search(element.get("style") or ""))
 
     def _start(self, element: etree._Element, tag: str) -> bool:
         if tag in ("table", "tr"):
@@ -142,7 +148,7 @@ class _HtmlWriter:
         return self._text(element.text)
 
     def _end(self, element: etree._Element, tag: str) -> bool:
-        if tag in self._skipped or _HIDDEN.search(element.get("style") or ""):
+        if self._is_hidden(element, tag):
             return self._text(element.tail)
         self._preformatted -= tag in _PREFORMATTED
         if tag in ("table", "tr"):

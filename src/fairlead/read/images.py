@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
 from functools import partial
 from typing import NamedTuple
 
@@ -11,10 +10,13 @@ from PIL import Image, ImageSequence
 
 from fairlead.read.base import CannotRead, Extracted, Rank, Reader, Source, Task, library
 from fairlead.read.draft import Draft
+from fairlead.read.guard import CONTENT, PROPERTIES
 from fairlead.read.ocr import Ocr
 from fairlead.read.outputs import fit
+from fairlead.read.page_layout import PageContent
 from fairlead.read.page_markdown import PageMarkdown
 from fairlead.read.picture_outputs import PictureOutputs
+from fairlead.read.text_layer import EMPTY_LAYER
 from fairlead.read.upright import flattened, orientation, turned_upright, upright
 
 _SIGNATURES: dict[str, tuple[bytes, ...]] = {
@@ -69,29 +71,37 @@ def _check_size(image: Image.Image, draft: Draft) -> None:
 
 
 def _add_frames(source: Source, image: Image.Image, draft: Draft, task: Task) -> None:
-    # Only the frames of TIFF are pages; those of other kinds are an animation.
-    frames = getattr(image, "n_frames", 1) if image.format == "TIFF" else 1
+    frames = 1
+    with draft.guard(CONTENT):
+        # Only the frames of TIFF are pages; those of other kinds are an animation.
+        frames = getattr(image, "n_frames", 1) if image.format == "TIFF" else 1
     frames_to_read = draft.limit_pages(frames)
-    exif = image.getexif()
-    time_taken = next((str(exif[tag]) for tag in _TIME_TAGS if tag in exif), "")
-    date, _, time = time_taken.partition(" ")
-    draft.created(f"{date.replace(':', '-')}T{time}" if time else "")
+    with draft.guard(PROPERTIES):
+        draft.created(_time_taken(image))
     ocr = Ocr(draft, task)
     outputs = PictureOutputs(source, image, draft, task)
-    markdown = PageMarkdown(draft.limits.characters)
-    for index, frame in enumerate(_frames(image, frames_to_read, draft, task)):
-        if not (ocr.ready() or task.outputs):
-            return
-        (text, blocks), layer = ocr.read(frame.grey)
-        if frame.shown is not None:
-            outputs.add(index + 1, frames, frame.shown, layer)
-        has_room = draft.add(("\n\f" if index else "") + text)
-        markdown.add_page(blocks)
+    markdown = PageMarkdown(draft)
+    for index in range(frames_to_read):
+        page = PageContent("", [])
+        with draft.guard.page(index + 1):
+            frame = _frame(image, index, draft, task)
+            if not (ocr.ready() or task.outputs):
+                return
+            page = _read_frame(frame, index + 1, frames, ocr, outputs)
+        has_room = draft.add(("\n\f" if index else "") + page.text)
+        markdown.add_page(index + 1, page)
         task.on_progress(index + 1, frames)
         if not has_room:
             break
     outputs.finish()
-    markdown.write(draft.markdown)
+    markdown.write()
+
+
+def _time_taken(image: Image.Image) -> str:
+    exif = image.getexif()
+    time_taken = next((str(exif[tag]) for tag in _TIME_TAGS if tag in exif), "")
+    date, _, time = time_taken.partition(" ")
+    return f"{date.replace(':', '-')}T{time}" if time else ""
 
 
 class _Frame(NamedTuple):
@@ -101,19 +111,24 @@ class _Frame(NamedTuple):
     shown: Image.Image | None
 
 
-def _frames(image: Image.Image, frames_to_read: int, draft: Draft, task: Task) -> Iterator[_Frame]:
-    frames = ImageSequence.Iterator(image)
-    for index in range(frames_to_read):
-        try:
-            frame = frames[index]
-            _check_size(frame, draft)
-            shown = upright(frame) if task.outputs else None
-            yield _Frame(_grey(frame), shown)
-        except (OSError, SyntaxError, ValueError, EOFError) as error:
-            if index == 0:
-                detail = "The picture is damaged and could not be read."
-                raise CannotRead("damaged", detail) from error
-            draft.warn(f"page {index + 1} is damaged and could not be read")
+def _frame(image: Image.Image, index: int, draft: Draft, task: Task) -> _Frame:
+    frame = ImageSequence.Iterator(image)[index]
+    _check_size(frame, draft)
+    shown = upright(frame) if task.outputs else None
+    return _Frame(_grey(frame), shown)
+
+
+def _read_frame(
+    frame: _Frame, number: int, frames: int, ocr: Ocr, outputs: PictureOutputs
+) -> PageContent:
+    """Read the text of a page, and make its outputs, even if the text cannot be read."""
+    layer = EMPTY_LAYER
+    try:
+        content, layer = ocr.read(frame.grey)
+        return content
+    finally:
+        if frame.shown is not None:
+            outputs.add(number, frames, frame.shown, layer)
 
 
 def _grey(frame: Image.Image) -> Image.Image:

@@ -13,7 +13,8 @@ from email.message import EmailMessage
 
 from fairlead.read.base import Extracted, Rank, Reader, Source, Task, clean, clean_line
 from fairlead.read.decode import decode
-from fairlead.read.draft import Draft, Parts
+from fairlead.read.draft import Draft, Parts, safe_name
+from fairlead.read.guard import ATTACHMENTS, CONTENT, PROPERTIES, UNREAD, Place
 from fairlead.read.html import write_markup
 from fairlead.read.text_writer import TextWriter
 
@@ -50,16 +51,23 @@ def _read(source: Source, task: Task) -> Extracted:
     """Subject, sender, receivers, date and the body; attachments become parts."""
     message = email.message_from_bytes(source.read(source.size), policy=email.policy.default)
     draft = Draft("email", f"Python email {platform.python_version()}", task.limits)
-    headers = {name: value for name in _HEADERS if (value := _value(message, name))}
+    headers: dict[str, str] = {}
+    with draft.guard(PROPERTIES):
+        headers = {name: value for name in _HEADERS if (value := _value(message, name))}
+        draft.created(_date(message))
     draft.fact("title", headers.get("Subject"))
     draft.fact("author", headers.get("From"))
-    draft.created(_date(message))
     parts = Parts(draft)
     bodies = []
     for leaf in list(_leaves(message, draft)):
-        if name := _attachment_name(leaf):
-            parts.add(name, _content(leaf))
-        else:
+        name = None
+        with draft.guard(ATTACHMENTS):
+            name = _attachment_name(leaf)
+        if name:
+            with draft.guard(UNREAD, Place("attachment", safe_name(name))):
+                parts.add(name, _content(leaf))
+            continue
+        with draft.guard(CONTENT):
             text = decode(_content(leaf), declared=leaf.get_content_charset()).text
             bodies.append((text, leaf.get_content_type() == "text/html"))
     parts.finish()
@@ -70,20 +78,25 @@ def _read(source: Source, task: Task) -> Extracted:
 def write_message(headers: dict[str, str], bodies: list[tuple[str, bool]], draft: Draft) -> None:
     """Write headers and body; each body is a text and whether it is HTML. Plain is preferred."""
     writer = TextWriter(draft)
-    writer.write("\n".join(f"{name}: {value}" for name, value in headers.items()))
-    writer.part()
-    plain = [text for text, is_html in bodies if not is_html and text.strip()]
-    for text in plain:
+    with draft.guard(CONTENT):
+        writer.write("\n".join(f"{name}: {value}" for name, value in headers.items()))
         writer.part()
-        # The paragraphs of plain text are also those of Markdown.
-        for paragraph in re.split(r"\n[ \t]*\n", clean(text)):
-            writer.begin()
-            writer.write(paragraph)
-    for text, is_html in bodies if not plain else []:
-        if is_html:
+    plain = [text for text, is_html in bodies if not is_html and text.strip()]
+    for text in plain or [text for text, is_html in bodies if is_html]:
+        with draft.guard(CONTENT):
             writer.part()
-            write_markup(text, writer)
-    writer.close()
+        with draft.guard(CONTENT):
+            (_write_plain if plain else write_markup)(text, writer)
+    with draft.guard(CONTENT):
+        writer.close()
+
+
+def _write_plain(text: str, writer: TextWriter) -> None:
+    # The paragraphs of plain text are also those of Markdown.
+    for paragraph in re.split(r"\n[ \t]*\n", clean(text)):
+        with writer.draft.guard(CONTENT):
+            writer.write(paragraph)
+            writer.begin()
 
 
 def _header_names(block: bytes) -> frozenset[bytes]:

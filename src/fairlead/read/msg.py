@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from email.message import EmailMessage
 from email.policy import SMTP
@@ -11,6 +10,7 @@ from email.policy import SMTP
 from fairlead.read.base import Extracted, Rank, Reader, Source, Task, clean, clean_line, library
 from fairlead.read.decode import decode
 from fairlead.read.draft import Draft, Parts
+from fairlead.read.guard import ATTACHMENTS, CONTENT, PROPERTIES, Guard
 from fairlead.read.html import declared_encoding
 from fairlead.read.mail import write_message
 from fairlead.read.ole import Ole, has_stream, open_ole
@@ -41,14 +41,18 @@ def _read(source: Source, task: Task) -> Extracted:
     """Subject, sender, receivers, date and the body; attachments become parts."""
     draft = Draft("msg", library("olefile"), task.limits)
     with open_ole(source, task) as ole:
-        message = _Message(ole, ())
-        headers = message.headers()
+        message = _Message(ole, (), draft.guard)
+        headers: dict[str, str] = {}
+        with draft.guard(PROPERTIES):
+            headers = message.headers()
+            draft.created(message.time())
         draft.fact("title", headers.get("Subject"))
         draft.fact("author", headers.get("From"))
-        draft.created(message.time())
         parts = Parts(draft)
-        for name, content in message.attachments(0):
-            parts.add(name, content)
+        with draft.guard(ATTACHMENTS):
+            for folder in message.attachment_folders():
+                with draft.guard(ATTACHMENTS):
+                    parts.add(*message.attachment(folder, 0))
         parts.finish()
         write_message(headers, message.bodies(task), draft)
     return draft.finish()
@@ -57,9 +61,10 @@ def _read(source: Source, task: Task) -> Extracted:
 class _Message:
     """A message, a message within it, or an attachment."""
 
-    def __init__(self, ole: Ole, path: tuple[str, ...]) -> None:
+    def __init__(self, ole: Ole, path: tuple[str, ...], guard: Guard) -> None:
         self._ole = ole
         self._path = path
+        self._guard = guard
         self._fixed = self._fixed_properties()
 
     def headers(self) -> dict[str, str]:
@@ -84,42 +89,54 @@ class _Message:
         return None
 
     def bodies(self, task: Task) -> list[tuple[str, bool]]:
-        """Return each form of the body: a text, and whether it is HTML."""
-        bodies = [(self.text(_BODY), False)]
-        html = self.binary(_HTML)
-        if html:
-            bodies.append((decode(html, declared=declared_encoding(html)).text, True))
-        elif self.text(_HTML):
-            bodies.append((self.text(_HTML), True))
-        rtf = self.binary(_RTF)
-        if rtf and not any(text.strip() for text, _ in bodies):
-            draft = Draft("rtf", "", task.limits)
-            writer = TextWriter(draft, gap=1)
-            write_rtf(_decompress_rtf(rtf, task.limits.characters), writer)
-            writer.close()
-            bodies.append((draft.text.whole(), False))
-        return bodies
+        """Return each form of the body: a text, and whether it is HTML; plain text is first."""
+        plain = html = rich = ""
+        with self._guard(CONTENT):
+            plain = self.text(_BODY)
+        with self._guard(CONTENT):
+            html = self._html()
+        with self._guard(CONTENT):
+            rich = "" if plain.strip() or html.strip() else self._rich_text(task)
+        return [
+            (plain, False),
+            *([(html, True)] if html else []),
+            *([(rich, False)] if rich else []),
+        ]
 
-    def attachments(self, depth: int) -> Iterator[tuple[str, bytes]]:
-        """Yield the name and content of each attachment; a message becomes an e-mail."""
+    def _html(self) -> str:
+        html = self.binary(_HTML)
+        return decode(html, declared=declared_encoding(html)).text if html else self.text(_HTML)
+
+    def _rich_text(self, task: Task) -> str:
+        rtf = self.binary(_RTF)
+        draft = Draft("rtf", "", task.limits)
+        writer = TextWriter(draft, gap=1)
+        write_rtf(_decompress_rtf(rtf, task.limits.characters) if rtf else b"", writer)
+        writer.close()
+        return draft.text.whole()
+
+    def attachment_folders(self) -> list[str]:
+        """Return the storages of the attachments."""
         level = len(self._path)
         inside = [path for path in self._ole.names() if tuple(path[:level]) == self._path]
-        for folder in sorted({path[level] for path in inside}):
-            if not folder.startswith("__attach_version1.0_"):
-                continue
-            inner = _Message(self._ole, (*self._path, folder))
-            name = inner.text(_LONG_NAME) or inner.text(_SHORT_NAME) or inner.text(_DISPLAY_NAME)
-            content = inner.binary(_DATA)
-            if not content and depth < _MAX_DEPTH:
-                content = self._attached_message(folder, depth)
-                name = f"{name or 'message'}.eml" if content else name
-            yield name or "attachment", content
+        folders = sorted({path[level] for path in inside})
+        return [folder for folder in folders if folder.startswith("__attach_version1.0_")]
+
+    def attachment(self, folder: str, depth: int) -> tuple[str, bytes]:
+        """Return the name and content of an attachment; a message becomes an e-mail."""
+        inner = _Message(self._ole, (*self._path, folder), self._guard)
+        name = inner.text(_LONG_NAME) or inner.text(_SHORT_NAME) or inner.text(_DISPLAY_NAME)
+        content = inner.binary(_DATA)
+        if not content and depth < _MAX_DEPTH:
+            content = self._attached_message(folder, depth)
+            name = f"{name or 'message'}.eml" if content else name
+        return name or "attachment", content
 
     def _attached_message(self, folder: str, depth: int) -> bytes:
         path = (*self._path, folder, f"__substg1.0_{_DATA}000D")
         if not any(tuple(name[: len(path)]) == path for name in self._ole.names()):
             return b""
-        return _Message(self._ole, path).as_mail(depth + 1)
+        return _Message(self._ole, path, self._guard).as_mail(depth + 1)
 
     def as_mail(self, depth: int) -> bytes:
         """Return the message as a MIME message."""
@@ -135,7 +152,7 @@ class _Message:
                 mail.set_content(clean(text))
             elif is_html:
                 mail.add_alternative(clean(text), subtype="html")
-        for name, content in self.attachments(depth):
+        for name, content in (self.attachment(f, depth) for f in self.attachment_folders()):
             mail.add_attachment(content, "application", "octet-stream", filename=clean_line(name))
         return mail.as_bytes()
 

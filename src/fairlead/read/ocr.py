@@ -17,13 +17,15 @@ from PIL import Image
 
 from fairlead.read.base import Task
 from fairlead.read.draft import Draft
+from fairlead.read.guard import LANGUAGE, TABLES, TURNS
 from fairlead.read.language import language_of
 from fairlead.read.page_layout import Line, PageContent, Word
 from fairlead.read.scan_rulings import ruled_picture
-from fairlead.read.scan_tables import Area, page_with_tables
+from fairlead.read.scan_tables import Area, page_with_tables, without_places
 from fairlead.read.text_layer import EMPTY_LAYER, TextLayer
 
 _MIN_WIDTH = 1_200  # letters of narrower pictures are too small
+_MAX_SIDE = 32_000  # Tesseract refuses more
 _DPI = 300
 _GOOD_CONFIDENCE = 65
 _MIN_CONFIDENCE = 40
@@ -109,16 +111,21 @@ class Ocr:
         self.draft.fact("ocr_pages", self.pages)
         first = self._language or self._languages[0]
         result = _recognise(_prepare(image), first)
-        if result.confidence < _GOOD_CONFIDENCE:
-            result = self._turned(result, first)
-        result = self._in_its_language(result, first)
+        with self.draft.guard(TURNS):
+            if result.confidence < _GOOD_CONFIDENCE:
+                result = self._turned(result, first)
+        with self.draft.guard(LANGUAGE):
+            result = self._in_its_language(result, first)
         if result.confidence < _MIN_CONFIDENCE:
             if result.text:
                 self.draft.warn("a picture shows no text that could be read with confidence")
             return _NOTHING
-        rulings, without = ruled_picture(result.image)
-        read_rows = partial(_read_rows, without, result.language)
-        content, lines = page_with_tables(result.lines, result.text, rulings, read_rows)
+        content = PageContent(result.text, without_places(result.lines))
+        lines = result.lines
+        with self.draft.guard(TABLES):
+            rulings, without = ruled_picture(result.image)
+            read_rows = partial(_read_rows, without, result.language)
+            content, lines = page_with_tables(lines, result.text, rulings, read_rows)
         return OcrPage(content, TextLayer(lines, *result.image.size, result.turned))
 
     @cached_property
@@ -322,10 +329,13 @@ def _orientation(image: Image.Image) -> int:
 
 
 def _prepare(image: Image.Image) -> Image.Image:
+    """Return the picture in grey, in a size that Tesseract reads well."""
     grey = image if image.mode == "L" else image.convert("L")
-    if grey.width >= _MIN_WIDTH:
+    scale = min(1 if grey.width >= _MIN_WIDTH else 2, _MAX_SIDE / max(grey.size))
+    if scale == 1:
         return grey
-    return grey.resize((2 * grey.width, 2 * grey.height), Image.Resampling.LANCZOS)
+    size = max(1, int(scale * grey.width)), max(1, int(scale * grey.height))
+    return grey.resize(size, Image.Resampling.LANCZOS)
 
 
 def _is_blank(image: Image.Image) -> bool:

@@ -7,8 +7,18 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
-from fairlead.read.base import CannotRead, Extracted, Rank, Reader, Source, Task, library
+from fairlead.read.base import (
+    CannotRead,
+    Extracted,
+    Rank,
+    Reader,
+    Source,
+    Task,
+    clean_line,
+    library,
+)
 from fairlead.read.draft import Draft
+from fairlead.read.guard import CONTENT, PROPERTIES, REST, Place
 from fairlead.read.odf_lists import Lists, ListStyles, OpenList
 from fairlead.read.package import Properties, open_package, read_member
 from fairlead.read.text_writer import PLAIN, Style, TextWriter, heading
@@ -56,13 +66,15 @@ def _read_package(kind: str, source: Source, task: Task) -> Extracted:
         if b"encryption-data" in package.read(_MANIFEST):
             detail = "The document is protected by a password; send it without one."
             raise CannotRead("encrypted", detail)
-        if "meta.xml" in package.names:
-            parse_xml([package.read("meta.xml")], Properties(draft))
+        with draft.guard(PROPERTIES):
+            if "meta.xml" in package.names:
+                parse_xml([package.read("meta.xml")], Properties(draft))
         styles = ListStyles()
         if kind == "odt" and "styles.xml" in package.names:
             # Headers and footers belong to the styles of pages.
-            frame = _OdfText(writer, styles, task.limits.pages, within="master-styles")
-            parse_xml(package.chunks("styles.xml"), frame)
+            with draft.guard(CONTENT, Place("part", "headers and footers")):
+                frame = _OdfText(writer, styles, task.limits.pages, within="master-styles")
+                parse_xml(package.chunks("styles.xml"), frame)
             writer.part()
         text = _OdfText(writer, styles, task.limits.pages, sheets=kind == "ods")
         return _read_text(package.chunks(_CONTENT), text, writer)
@@ -76,7 +88,15 @@ def _read_flat(kind: str, source: Source, task: Task) -> Extracted:
 
 
 def _read_text(chunks: Iterable[bytes], text: _OdfText, writer: TextWriter) -> Extracted:
-    parse_xml(chunks, text, lambda: writer.draft.full)
+    guard = writer.draft.guard
+    try:
+        parse_xml(chunks, text, lambda: writer.draft.full)
+    except Exception as error:
+        if text.pages < 2:
+            raise
+        # The pages before the damage are whole. No page after it can be found.
+        guard.take(error, REST)
+    guard.place = None
     if text.pages:
         writer.draft.fact("pages", text.pages)
     if text.cut:
@@ -114,6 +134,7 @@ class _OdfText(XmlHandler):
         sheets: bool = False,
     ) -> None:
         self._writer = writer
+        self.take = writer.draft.guard.take
         self._within = within
         self._sheets = sheets
         self.max_pages = max_pages
@@ -213,12 +234,15 @@ class _OdfText(XmlHandler):
         if self.pages > self.max_pages:
             self.cut = self.done = True
             return
+        self._writer.draft.guard.place = Place("slide", self.pages)
         self._writer.page()
 
     def _table(self, attributes: Attributes) -> None:
         if self._sheets:
             self.pages += 1
-            self._writer.section(attribute(attributes, "name"))
+            name = attribute(attributes, "name")
+            self._writer.draft.guard.place = Place("sheet", clean_line(name))
+            self._writer.section(name)
         self._writer.table(values=self._sheets)
 
     def _row(self, attributes: Attributes) -> None:

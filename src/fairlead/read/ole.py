@@ -14,6 +14,7 @@ import olefile
 from fairlead.read.base import CannotRead, Extracted, Rank, Reader, Source, Task
 from fairlead.read.decode import decode
 from fairlead.read.draft import Draft
+from fairlead.read.guard import PROPERTIES
 
 
 class Ole:
@@ -39,7 +40,7 @@ class Ole:
 
     def add_properties(self, draft: Draft) -> None:
         """Record the properties of the document; damaged ones only cause a warning."""
-        try:
+        with draft.guard(PROPERTIES):
             properties = self._file.get_metadata()
             codepage = properties.codepage or 0
             encoding = f"cp{codepage}" if codepage > 0 else None
@@ -47,9 +48,6 @@ class Ole:
             draft.fact("author", _text(properties.author, encoding))
             if isinstance(properties.create_time, datetime):
                 draft.created(properties.create_time)
-        except Exception:
-            # The library fails on malformed properties in many ways.
-            draft.warn("the document's properties are damaged")
 
 
 def _text(value: object, encoding: str | None) -> str:

@@ -10,6 +10,7 @@ from PIL import Image, ImageChops
 
 from fairlead.read.base import Task
 from fairlead.read.draft import Draft
+from fairlead.read.guard import PAGE_PICTURE, SEARCHABLE, Place
 
 PAGES = "pages"
 SEARCHABLE_PDF = "searchable-pdf"
@@ -40,11 +41,13 @@ class Outputs:
             return self._no_more(pages, f"the limit is {limit}")
         if self.is_late():
             return self._no_more(pages, _LATE)
-        image = render()
-        if image is None:
-            self._draft.warn(f"page {number} could not be made a picture")
+        content = None
+        with self._draft.guard(PAGE_PICTURE, Place("page", number)) as part:
+            content = _rendered(render)
+        if content is None:
+            if not part.failed:
+                self._draft.warn(f"page {number} could not be made a picture")
             return True
-        content = png(image)
         self._room -= len(content)
         if self._room < 0:
             return self._no_more(pages, "together they are too large")
@@ -59,7 +62,11 @@ class Outputs:
     def add_searchable(self, make: Callable[[int], bytes | None]) -> None:
         """Make the searchable PDF. `make` gets the limit in bytes and returns None above it."""
         is_late = self.is_late()
-        content = None if is_late else make(self._task.limits.output_bytes)
+        content = None
+        with self._draft.guard(SEARCHABLE) as part:
+            content = None if is_late else make(self._task.limits.output_bytes)
+        if part.failed:
+            return
         if content is None:
             reason = _LATE if is_late else "it is too large"
             self._draft.warn(f"{_SEARCHABLE_NAME} was left out: {reason}")
@@ -68,6 +75,11 @@ class Outputs:
 
     def is_late(self) -> bool:
         return time.monotonic() > self._task.output_deadline
+
+
+def _rendered(render: Callable[[], Image.Image | None]) -> bytes | None:
+    image = render()
+    return None if image is None else png(image)
 
 
 def png(image: Image.Image) -> bytes:

@@ -11,6 +11,7 @@ from urllib.parse import unquote
 
 from fairlead.read.base import CannotRead, ReadLimits, Source, Task
 from fairlead.read.draft import Draft
+from fairlead.read.guard import PROPERTIES
 from fairlead.read.xml import Attributes, XmlHandler, attribute, parse_xml
 from fairlead.read.zip import BAD_ZIP, member_names, open_zip
 
@@ -202,9 +203,7 @@ class Properties(XmlHandler):
 
 def add_properties(package: Package, draft: Draft) -> None:
     """Record the properties of an Office package; damaged ones only cause a warning."""
-    usual = {"docProps/core.xml"} & package.names
-    for name in [*package.targets("", "core-properties"), *usual][:1]:
-        try:
+    with draft.guard(PROPERTIES):
+        usual = {"docProps/core.xml"} & package.names
+        for name in [*package.targets("", "core-properties"), *usual][:1]:
             parse_xml([package.read(name)], Properties(draft))
-        except SyntaxError:  # a parse error of lxml
-            draft.warn("the document's properties are damaged")

@@ -4,46 +4,75 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from fairlead.read.draft import BoundedText
+from fairlead.read.draft import Draft
+from fairlead.read.guard import HEADINGS, LAYOUT, Place
 from fairlead.read.page_headings import Headings, Paragraph
-from fairlead.read.page_layout import Block, Line, Table
-from fairlead.read.text_writer import PLAIN, block_markdown, heading, table_markdown
+from fairlead.read.page_layout import Block, Line, PageContent, Table
+from fairlead.read.text_writer import PLAIN, block_markdown, heading, rows_text, table_markdown
 
 _PARAGRAPH_GAP = 0.5  # of the height of a line, beyond the distance of lines
 _SAME_SIZE = 1.08
 
 
 class PageMarkdown:
-    """Collects the blocks of all pages: headings are recognised in the whole document."""
+    """Collects the blocks of all pages: headings are recognised in the whole document.
 
-    def __init__(self, limit: int) -> None:
-        self._room = limit
+    What fails at a block leaves its plain text. `mend` is applied to each text.
+    """
+
+    def __init__(self, draft: Draft) -> None:
+        self._draft = draft
+        self._guard = draft.guard
+        self._room = draft.limits.characters
         self._blocks: list[Paragraph | Table] = []
+        self._pages: list[int] = []  # of the blocks
+        self.mend: Callable[[str], str] = str
 
-    def add_page(self, blocks: list[Block]) -> None:
+    def add_page(self, number: int, page: PageContent) -> None:
         """Add the blocks of a page, as far as there is room."""
-        for block in _paragraphs(blocks):
+        blocks: list[Paragraph | Table] = [Paragraph(page.text, 0.0, bold=False)]
+        with self._guard(LAYOUT, Place("page", number)):
+            blocks = list(_paragraphs(page.blocks))
+        for block in blocks:
             if self._room <= 0:
                 return
             self._blocks.append(block)
-            self._room -= _length(block)
+            self._pages.append(number)
+            self._room -= len(_plain(block))
 
-    def write(self, markdown: BoundedText, mend: Callable[[str], str] = str) -> None:
-        """Write everything, unless there are no headings and no tables.
+    def write(self) -> None:
+        """Write everything, unless there are no headings and no tables."""
+        with self._guard(LAYOUT) as part:
+            self._write()
+        if part.failed:
+            self._draft.markdown.clear()
 
-        `mend` is applied to each text.
-        """
-        headings = Headings([block for block in self._blocks if isinstance(block, Paragraph)])
-        levels = [self._level(headings, index) for index in range(len(self._blocks))]
+    def _write(self) -> None:
+        levels = self._levels()
         if not any(levels) and not any(isinstance(block, Table) for block in self._blocks):
             return
-        for block, level in zip(self._blocks, levels, strict=True):
-            if isinstance(block, Table):
-                piece = table_markdown([[mend(cell) for cell in row] for row in block.rows])
-            else:
-                piece = block_markdown(heading(level) if level else PLAIN, mend(block.text))
-            if not markdown.add(f"\n\n{piece}" if markdown.length else piece):
+        markdown = self._draft.markdown
+        for block, level, page in zip(self._blocks, levels, self._pages, strict=True):
+            piece = _plain(block)
+            with self._guard(LAYOUT, Place("page", page)):
+                piece = self._markdown(block, level)
+            if piece and not markdown.add(f"\n\n{piece}" if markdown.length else piece):
                 return
+
+    def _markdown(self, block: Paragraph | Table, level: int) -> str:
+        if isinstance(block, Table):
+            return table_markdown([[self.mend(cell) for cell in row] for row in block.rows])
+        return block_markdown(heading(level) if level else PLAIN, self.mend(block.text))
+
+    def _levels(self) -> list[int]:
+        """Return the level of each block that is a heading, and 0 for others."""
+        levels = [0] * len(self._blocks)
+        with self._guard(HEADINGS):
+            headings = Headings([block for block in self._blocks if isinstance(block, Paragraph)])
+            for index, page in enumerate(self._pages):
+                with self._guard(HEADINGS, Place("page", page)):
+                    levels[index] = self._level(headings, index)
+        return levels
 
     def _level(self, headings: Headings, index: int) -> int:
         block = self._blocks[index]
@@ -55,10 +84,8 @@ class PageMarkdown:
         return headings.level(block, following)
 
 
-def _length(block: Paragraph | Table) -> int:
-    if isinstance(block, Paragraph):
-        return len(block.text)
-    return sum(len(cell) + 3 for row in block.rows for cell in row)
+def _plain(block: Paragraph | Table) -> str:
+    return block.text if isinstance(block, Paragraph) else rows_text(block.rows)
 
 
 def _paragraphs(blocks: list[Block]) -> Iterator[Paragraph | Table]:

@@ -3,43 +3,43 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from contextlib import closing
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import pypdfium2
 import pypdfium2.raw as pdfium
 
-from fairlead.read.aligned_tables import take_aligned_tables
 from fairlead.read.base import CannotRead, Extracted, Rank, Reader, Source, Task, library
-from fairlead.read.draft import Draft, Parts
+from fairlead.read.draft import Draft, Parts, safe_name
+from fairlead.read.guard import (
+    ATTACHMENTS,
+    FORMS,
+    INVOICE,
+    LAYOUT,
+    PICTURES,
+    PROPERTIES,
+    TEXT_LAYER,
+    UNREAD,
+    Place,
+)
 from fairlead.read.invoice import invoice_in
 from fairlead.read.ocr import Ocr
 from fairlead.read.outputs import PAGES, SEARCHABLE_PDF, Outputs
 from fairlead.read.page_layout import Line, PageContent
 from fairlead.read.page_markdown import PageMarkdown
-from fairlead.read.pdf_boxes import Box, PageView
-from fairlead.read.pdf_drawings import drawn_objects, page_rulings
 from fairlead.read.pdf_forms import draws_too_much
 from fairlead.read.pdf_hyphens import LineHyphens
-from fairlead.read.pdf_pictures import (
-    crop,
-    needs_ocr,
-    page_picture,
-    picture,
-    pictures_beside,
-)
-from fairlead.read.pdf_text import page_lines, plain_text
-from fairlead.read.ruled_tables import find_grids, take_ruled_tables
+from fairlead.read.pdf_page import EmbeddedPage, embedded_page
+from fairlead.read.pdf_pictures import crop, page_picture, picture
 from fairlead.read.searchable_pdf import PlacedLayer, SearchableCopy
+from fairlead.read.text_layer import EMPTY_LAYER
 
 _SIGNATURE = re.compile(rb"%PDF-\d")
 _ANY_OBJECT = re.compile(rb"\b\d+ \d+ obj\b")
 _ENCRYPTED = (pdfium.FPDF_ERR_PASSWORD, pdfium.FPDF_ERR_SECURITY)
 _PAGE_BREAK = "\n\f"
 _MAX_PAGES_WITH_PICTURES = 20  # beside text; each takes a second or more
-_MAX_FIELDS = 200  # looked at on a page
 
 
 def _recognises(source: Source) -> bool:
@@ -57,14 +57,16 @@ def _read(source: Source, task: Task) -> Extracted:
         if draws_too_much(content):
             raise CannotRead("too-large", "The PDF draws more forms within forms than can be held.")
     with closing(_open(source, task)) as document:
+        with draft.guard(FORMS):
+            document.init_forms()  # before pages are loaded: makes fields without a picture visible
         pages = len(document)
         if not pages:
             raise CannotRead("damaged", "The PDF is damaged: it has no pages.")
         draft.fact("pages", pages)
-        draft.fact("title", document.get_metadata_value("Title"))
-        draft.fact("author", document.get_metadata_value("Author"))
-        draft.created(document.get_metadata_value("CreationDate"))
-        _add_attachments(document, draft)
+        with draft.guard(PROPERTIES):
+            _add_properties(document, draft)
+        with draft.guard(ATTACHMENTS):
+            _add_attachments(document, draft)
         with closing(SearchableCopy(source, task.password)) as copy:
             _add_pages(document, pages, draft, task, copy)
             _add_outputs(document, pages, draft, task, copy)
@@ -80,56 +82,52 @@ def _open(source: Source, task: Task) -> Any:
         raise CannotRead("damaged", "The PDF is damaged and could not be opened.") from error
 
 
+def _add_properties(document: Any, draft: Draft) -> None:
+    draft.fact("title", document.get_metadata_value("Title"))
+    draft.fact("author", document.get_metadata_value("Author"))
+    draft.created(document.get_metadata_value("CreationDate"))
+
+
 def _add_pages(document: Any, pages: int, draft: Draft, task: Task, copy: SearchableCopy) -> None:
     pages_to_read = draft.limit_pages(pages)
-    markdown = PageMarkdown(draft.limits.characters)
-    damaged = 0
-    for index, page in enumerate(_pages(document, pages_to_read, Ocr(draft, task), task, copy)):
-        damaged += page is None
-        text, blocks = page or PageContent("", [])
-        has_room = draft.add((_PAGE_BREAK if index else "") + text)
-        markdown.add_page(blocks)
+    markdown = PageMarkdown(draft)
+    ocr = Ocr(draft, task)
+    for index in range(pages_to_read):
+        page = PageContent("", [])
+        with draft.guard.page(index + 1):
+            page = _page(document, index, ocr, task, copy)
+        has_room = draft.add((_PAGE_BREAK if index else "") + page.text)
+        markdown.add_page(index + 1, page)
         task.on_progress(index + 1, pages)
         if not has_room:
             break
-    if damaged == pages_to_read:
-        raise CannotRead("damaged", "The PDF is damaged: none of its pages could be read.")
-    if damaged:
-        draft.warn(f"{damaged} of {pages} pages are damaged and could not be read")
     text = "".join(draft.text.pieces)
-    hyphens = LineHyphens(text)
-    draft.text.pieces = [hyphens.join(text)]
-    markdown.write(draft.markdown, hyphens.join)
+    with draft.guard(LAYOUT):
+        hyphens = LineHyphens(text)
+        draft.text.pieces = [hyphens.join(text)]
+        markdown.mend = hyphens.join
+    markdown.write()
 
 
-def _pages(
-    document: Any, pages: int, ocr: Ocr, task: Task, copy: SearchableCopy
-) -> Iterator[PageContent | None]:
-    """Yield each page; None for a damaged page."""
-    for index in range(pages):
+def _page(document: Any, index: int, ocr: Ocr, task: Task, copy: SearchableCopy) -> PageContent:
+    guard = ocr.draft.guard
+    embedded = embedded_page(document, index, guard)
+    page, layers = embedded.page, list[PlacedLayer]()
+    if embedded.ocr_needed or embedded.pictures:
         try:
-            embedded = _embedded_page(document, index)
-            if embedded.ocr_needed or embedded.pictures:
-                page, layers = _with_ocr(document, index, embedded, ocr, task)
-                if layers and SEARCHABLE_PDF in task.outputs:
-                    copy.add(index, layers)
-                yield page
-            else:
-                yield embedded.page
-        except pypdfium2.PdfiumError:
-            yield None
-
-
-class _Embedded(NamedTuple):
-    """A page with its embedded text, and the places of pictures that may show more."""
-
-    page: PageContent
-    ocr_needed: bool
-    pictures: list[Box]  # with the width and height of the page as units
+            page, layers = _with_ocr(document, index, embedded, ocr, task)
+        except Exception as error:
+            if not page.text.strip():
+                raise  # nothing of the page could be read
+            guard.take(error, PICTURES)
+    if layers and SEARCHABLE_PDF in task.outputs:
+        with guard(TEXT_LAYER):
+            copy.add(index, layers)
+    return page
 
 
 def _with_ocr(
-    document: Any, index: int, embedded: _Embedded, ocr: Ocr, task: Task
+    document: Any, index: int, embedded: EmbeddedPage, ocr: Ocr, task: Task
 ) -> tuple[PageContent, list[PlacedLayer]]:
     """Return the page with the text that OCR recognises, and the layers with its places."""
     page, layers = embedded.page, list[PlacedLayer]()
@@ -147,7 +145,9 @@ def _with_ocr(
         is_better = len(recognised.text) > len(page.text)
         return (recognised, [PlacedLayer(layer)]) if is_better else (page, layers)
     for box in embedded.pictures:
-        recognised, layer = ocr.read(crop(image, box))
+        recognised, layer = PageContent("", []), EMPTY_LAYER
+        with ocr.draft.guard(PICTURES):
+            recognised, layer = ocr.read(crop(image, box))
         if recognised.text:
             separator = Line("", [])
             text = f"{page.text}\n{recognised.text}"
@@ -174,53 +174,20 @@ def _add_attachments(document: Any, draft: Draft) -> None:
     for index in range(min(document.count_attachments(), draft.limits.members)):
         attachment = document.get_attachment(index)
         names.append(attachment.get_name())
-        try:
+        with draft.guard(UNREAD, Place("attachment", safe_name(names[-1]))):
             content = bytes(attachment.get_data())
-        except pypdfium2.PdfiumError:
-            draft.warn("an attachment is damaged and could not be read")
-            continue
-        if invoice := invoice_in(content):
-            draft.fact("invoice", invoice)
-        else:
-            parts.add(names[-1], content)
+            if not _add_invoice(content, draft):
+                parts.add(names[-1], content)
     draft.attachments(names)
 
 
-def _embedded_page(document: Any, index: int) -> _Embedded:
-    with closing(document[index]) as page:
-        flatten = pdfium.FPDFPage_Flatten  # makes form fields part of the page
-        mode, changed = pdfium.FLAT_NORMALDISPLAY, pdfium.FLATTEN_SUCCESS
-        if not _has_fields(page) or flatten(page, mode) != changed:
-            return _content(page)
-    # Flattened form fields are part of the page only when it is loaded again.
-    with closing(document[index]) as page:
-        return _content(page)
-
-
-def _content(page: Any) -> _Embedded:
-    view = PageView(page)
-    drawn = drawn_objects(page)
-    grids = find_grids(page_rulings(drawn.paths, view))
-    lines = page_lines(page, view, all_words=bool(grids))
-    text = plain_text(lines)
-    blocks = take_aligned_tables(take_ruled_tables(lines, grids))
-    pictures = pictures_beside(lines, drawn.pictures, view) if drawn.pictures else []
-    return _Embedded(PageContent(text, blocks), needs_ocr(page, text), pictures)
-
-
-def _has_fields(page: Any) -> bool:
-    count = min(pdfium.FPDFPage_GetAnnotCount(page), _MAX_FIELDS)
-    return any(_is_field(page, index) for index in range(count))
-
-
-def _is_field(page: Any, index: int) -> bool:
-    annotation = pdfium.FPDFPage_GetAnnot(page, index)
-    if not annotation:
-        return False
-    try:
-        return bool(pdfium.FPDFAnnot_GetSubtype(annotation) == pdfium.FPDF_ANNOT_WIDGET)
-    finally:
-        pdfium.FPDFPage_CloseAnnot(annotation)
+def _add_invoice(content: bytes, draft: Draft) -> bool:
+    """Add the fields of an invoice; return False if the content is none."""
+    invoice = None
+    with draft.guard(INVOICE):
+        invoice = invoice_in(content)
+        draft.fact("invoice", invoice)
+    return bool(invoice)
 
 
 READER = Reader("pdf", Rank.SIGNATURE, _recognises, _read)

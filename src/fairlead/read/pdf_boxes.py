@@ -1,4 +1,4 @@
-"""The places of the characters of a page in PDFium, and whether they are bold."""
+"""The page of a PDF as shown, the places of its characters, and whether they are bold."""
 
 from __future__ import annotations
 
@@ -27,6 +27,17 @@ Box = tuple[float, float, float, float]  # left, top, right, bottom
 def address(pointer: Any) -> int:
     """Return the address of a function or an object of PDFium."""
     return ctypes.cast(pointer, ctypes.c_void_p).value or 0
+
+
+def load_page(document: Any, index: int) -> Any:
+    """Load a page of a document; one without a visible part is shown as a whole."""
+    page = document[index]
+    if all(page.get_size()):
+        return page
+    # The crop box lies outside the paper. Viewers ignore it.
+    page.set_cropbox(*page.get_mediabox())
+    page.close()
+    return document[index]
 
 
 class Characters:

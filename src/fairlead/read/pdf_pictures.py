@@ -12,7 +12,7 @@ from PIL import Image
 
 from fairlead.read.outputs import MAX_PICTURE_PIXELS
 from fairlead.read.page_layout import Line
-from fairlead.read.pdf_boxes import Box, PageView
+from fairlead.read.pdf_boxes import Box, PageView, load_page
 from fairlead.read.pdf_drawings import object_box
 
 _MIN_TEXT = 25  # fewer characters may be no more than a stamp on a scan
@@ -97,23 +97,20 @@ def _has_large_picture(page: Any) -> bool:
 
 
 def page_picture(document: Any, index: int) -> Image.Image | None:
-    """Render the page for people; None if it is too large or damaged."""
-    try:
-        with closing(document[index]) as page:
-            width, height = page.get_size()
-            scale = min(_SHOWN_DPI / 72, (MAX_PICTURE_PIXELS / max(1.0, width * height)) ** 0.5)
-            if scale < _MIN_SHOWN_SCALE:
-                return None
-            with closing(page.render(scale=scale, rev_byteorder=True)) as bitmap:
-                image: Image.Image = bitmap.to_pil().convert("RGB")
-                return image
-    except pypdfium2.PdfiumError:
-        return None
+    """Render the page for people; None if it is too large."""
+    with closing(load_page(document, index)) as page:
+        width, height = page.get_size()
+        scale = min(_SHOWN_DPI / 72, (MAX_PICTURE_PIXELS / max(1.0, width * height)) ** 0.5)
+        if scale < _MIN_SHOWN_SCALE:
+            return None
+        with closing(page.render(scale=scale, rev_byteorder=True)) as bitmap:
+            image: Image.Image = bitmap.to_pil().convert("RGB")
+            return image
 
 
 def picture(document: Any, index: int, max_pixels: int) -> Image.Image | None:
     """Render the page in grey; None if it is too large."""
-    with closing(document[index]) as page:
+    with closing(load_page(document, index)) as page:
         width, height = page.get_size()
         points = max(1.0, width * height)
         scale = min(_DPI / 72, (min(_MAX_OCR_PIXELS, max_pixels) / points) ** 0.5)

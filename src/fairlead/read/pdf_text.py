@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
@@ -46,19 +46,24 @@ class _Piece:
         return self.box[3] - self.box[1]
 
 
-def page_lines(page: Any, view: PageView, *, all_words: bool) -> list[Line]:
+def page_lines(
+    page: Any, view: PageView, *, all_words: bool, has_fields: bool = False
+) -> list[Line]:
     """Return the lines on the page, in the order in which the document draws them.
 
     Unless `all_words` is set, a line without wide gaps counts as one word: most lines are prose,
-    and their words would take as long as the rest of the page.
+    and their words would take as long as the rest of the page. `has_fields`: the page has values of
+    form fields, which PDFium writes into one line wherever they stand.
     """
     with closing(page.get_textpage()) as text_page:
-        text = _utf16_units(text_page.get_text_range(errors="surrogatepass"))
+        text = _page_text(text_page)
         pieces = list(_pieces(text))
         if len(pieces) > _MAX_WORDS:
-            return [Line(_whole_characters(piece.text), []) for piece in pieces]
-        written = [piece for piece in pieces if piece.whole[0] <= piece.whole[1]]
+            return _unplaced(pieces)
         characters = Characters(text_page, len(text), view)
+        if has_fields:
+            pieces = [part for piece in pieces for part in _level_pieces(piece, characters)]
+        written = [piece for piece in pieces if piece.whole[0] <= piece.whole[1]]
         for piece, box in zip(written, characters.boxes([p.whole for p in written]), strict=True):
             piece.box = characters.font_box(piece.whole[0], box)
             piece.words = [Word(piece.text.strip(), *piece.box)]
@@ -67,6 +72,20 @@ def page_lines(page: Any, view: PageView, *, all_words: bool) -> list[Line]:
             written = _with_gaps(written, characters)
         _split_words(written, characters)
     return _join_raised([_line(p) for p in pieces if not p.words or view.shows(p.box)])
+
+
+def unplaced_lines(page: Any) -> list[Line]:
+    """Return the lines on the page without their places."""
+    with closing(page.get_textpage()) as text_page:
+        return _unplaced(_pieces(_page_text(text_page)))
+
+
+def _page_text(text_page: Any) -> str:
+    return _utf16_units(text_page.get_text_range(errors="surrogatepass"))
+
+
+def _unplaced(pieces: Iterable[_Piece]) -> list[Line]:
+    return [Line(_whole_characters(piece.text), []) for piece in pieces]
 
 
 def plain_text(lines: list[Line]) -> str:
@@ -102,6 +121,28 @@ def _piece(text: str, start: int) -> _Piece:
         return _Piece(text, start, (0, -1), (0, -1))
     begin, end = start + first.start(), start + len(text.rstrip()) - 1
     return _Piece(text, start, (begin, start + first.end() - 1), (begin, end))
+
+
+def _level_pieces(piece: _Piece, characters: Characters) -> list[_Piece]:
+    """Split a line before words that do not stand beside the word before them."""
+    spans = _word_spans(piece)
+    boxes = characters.boxes(spans)
+    if any(_runs_upwards(span, box) for span, box in zip(spans, boxes, strict=True)):
+        return [piece]
+    cuts = [
+        span[0] - piece.start
+        for span, box, before in zip(spans[1:], boxes[1:], boxes, strict=False)
+        if box[1] >= before[3] or box[3] <= before[1]
+    ]
+    ends = [*cuts, len(piece.text)]
+    return [
+        _piece(piece.text[start:end].rstrip(), piece.start + start)
+        for start, end in zip([0, *cuts], ends, strict=True)
+    ]
+
+
+def _runs_upwards(span: Span, box: Box) -> bool:
+    return _length(span) >= _MIN_SAMPLE and box[3] - box[1] > box[2] - box[0]
 
 
 def _is_short(piece: _Piece) -> bool:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from PIL import Image
 
 from fairlead.read.base import Source, Task
 from fairlead.read.draft import Draft
+from fairlead.read.guard import NOT_SEARCHABLE, PROPERTIES, TEXT_LAYER
 from fairlead.read.outputs import MAX_PICTURE_PIXELS, PAGES, SEARCHABLE_PDF, Outputs, fit
 from fairlead.read.picture_pdf import Jpeg, PicturePdf
-from fairlead.read.text_layer import TextLayer
+from fairlead.read.text_layer import EMPTY_LAYER, TextLayer
 from fairlead.read.upright import orientation
 
 _TURNS = {1: 0, 6: 90, 3: 180, 8: 270}  # by orientation; others are mirrored
@@ -19,12 +22,15 @@ class PictureOutputs:
     """Makes the outputs of a picture with one or more pages."""
 
     def __init__(self, source: Source, image: Image.Image, draft: Draft, task: Task) -> None:
+        self._guard = draft.guard
         self._outputs = Outputs(draft, task)
         self._has_pictures = self._outputs.wants(PAGES)
         self._pdf = None
         if self._outputs.wants(SEARCHABLE_PDF):
             self._pdf = PicturePdf(task.limits.output_bytes)
-            self._jpeg = _jpeg(source, image, task.limits.output_bytes)
+            self._jpeg: Jpeg | None = None
+            with draft.guard(PROPERTIES):
+                self._jpeg = _jpeg(source, image, task.limits.output_bytes)
             self._is_exact = image.format in _DRAWINGS
 
     def add(self, number: int, pages: int, image: Image.Image, layer: TextLayer) -> None:
@@ -33,7 +39,15 @@ class PictureOutputs:
                 number, pages, lambda: fit(image, MAX_PICTURE_PIXELS)
             )
         if self._pdf is not None and not self._outputs.is_late():
-            self._pdf.add_page(image, layer, self._jpeg, is_exact=self._is_exact)
+            self._add_searchable(self._pdf, image, layer)
+
+    def _add_searchable(self, pdf: PicturePdf, image: Image.Image, layer: TextLayer) -> None:
+        add = partial(pdf.add_page, image, jpeg=self._jpeg, is_exact=self._is_exact)
+        with self._guard(TEXT_LAYER) as part:
+            add(layer)
+        if part.failed:
+            with self._guard(NOT_SEARCHABLE):
+                add(EMPTY_LAYER)
 
     def finish(self) -> None:
         if self._pdf is not None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 from fairlead.read.base import Extracted, Rank, Reader, Source, Task, library
 from fairlead.read.draft import Draft
+from fairlead.read.guard import CONTENT
 from fairlead.read.ole import decrypt_old_office, has_stream, open_ole
 from fairlead.read.text_writer import PLAIN, TextWriter, heading, item
 
@@ -54,6 +56,9 @@ class _SlideText(NamedTuple):
     text: str
 
 
+_Slide = Callable[[], Iterable[_SlideText]]
+
+
 class _Entry(NamedTuple):
     """A slide in a list: its object, the texts stored in the list, and its identifier."""
 
@@ -72,15 +77,19 @@ def _read(source: Source, task: Task) -> Extracted:
         ole.add_properties(draft)
         data = ole.stream("PowerPoint Document")
     latest_edit = int(struct.unpack_from("<I", user, 16)[0]) if len(user) >= 20 else -1
-    slides = _slides(data, latest_edit)
+    slides: list[_Slide] = []
+    with draft.guard(CONTENT):
+        slides = _slides(data, latest_edit)
     if not slides:
         whole = _Record(data, 0, 0, 0, len(data), is_container=True)
-        slides = [list(_texts(whole, []))]
+        slides = [partial(_texts, whole, [])]
     writer = TextWriter(draft, gap=1)
-    for slide in slides[: draft.limit_pages(len(slides), "slides")]:
-        writer.page()
-        for text in slide:
-            _write(text, writer)
+    wanted = draft.limit_pages(len(slides), "slides")
+    for number, slide in enumerate(slides[:wanted], start=1):
+        with draft.guard.page(number, "slide"):
+            writer.page()
+            for text in slide():
+                _write(text, writer)
         if draft.full:
             break
     return writer.finish()
@@ -101,27 +110,39 @@ def _record_at(data: bytes, offset: int, kind: int) -> _Record | None:
     return record if record is not None and record.kind == kind else None
 
 
-def _slides(data: bytes, latest_edit: int) -> list[list[_SlideText]]:
-    """Return the texts of each slide after the last edit; none if that is damaged."""
+def _slides(data: bytes, latest_edit: int) -> list[_Slide]:
+    """Return the readers of each slide after the last edit; none if that is damaged."""
     places, document_id = _places(data, latest_edit)
     document = _record_at(data, places.get(document_id, -1), _DOCUMENT)
     if document is None:
         return []
     lists = {record.instance: record for record in document.children() if record.kind == _LIST}
-    notes: dict[int, list[_SlideText]] = {}
+    notes: dict[int, _Slide] = {}
     for entry in _entries(lists.get(_NOTES_LIST)):
         record = _record_at(data, places.get(entry.place, -1), _NOTES)
         if record is not None:
             atoms = [r.integer(-1) for r in record.children() if r.kind == _NOTES_ATOM]
-            notes[atoms[-1] if atoms else -1] = list(_texts(record, entry.outline))
-    slides = []
-    for entry in _entries(lists.get(_SLIDE_LIST)):
-        record = _record_at(data, places.get(entry.place, -1), _SLIDE)
-        texts = list(_texts(record, entry.outline)) if record is not None else []
-        # Texts without a place on the slide, such as those of a deleted frame, are last.
-        rest = [text for text in entry.outline if text not in texts]
-        slides.append([*texts, *rest, *notes.get(entry.key, [])])
-    return slides
+            notes[atoms[-1] if atoms else -1] = partial(_texts, record, entry.outline)
+    return [
+        partial(
+            _slide,
+            _record_at(data, places.get(entry.place, -1), _SLIDE),
+            entry.outline,
+            notes.get(entry.key, tuple),
+        )
+        for entry in _entries(lists.get(_SLIDE_LIST))
+    ]
+
+
+def _slide(
+    record: _Record | None, outline: list[_SlideText], notes: _Slide
+) -> Iterator[_SlideText]:
+    """Yield the texts of a slide and of its notes."""
+    texts = list(_texts(record, outline)) if record is not None else []
+    yield from texts
+    # Texts without a place on the slide, such as those of a deleted frame, are last.
+    yield from (text for text in outline if text not in texts)
+    yield from notes()
 
 
 def _places(data: bytes, edit_offset: int) -> tuple[dict[int, int], int]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from fairlead.read.base import Extracted, Rank, Reader, Source, Task, library
 from fairlead.read.chart import write_chart
 from fairlead.read.draft import Draft
+from fairlead.read.guard import CONTENT
 from fairlead.read.package import Package, add_properties, has_main_type, open_package
 from fairlead.read.text_writer import PLAIN, TextWriter, heading, item
 from fairlead.read.xml import (
@@ -36,9 +37,11 @@ def _read(source: Source, task: Task) -> Extracted:
     with open_package(source, task) as package:
         add_properties(package, draft)
         slides = list(_slides(package))
-        for slide in slides[: draft.limit_pages(len(slides), "slides")]:
-            writer.page()
-            _write_slide(package, slide, writer)
+        wanted = draft.limit_pages(len(slides), "slides")
+        for number, slide in enumerate(slides[:wanted], start=1):
+            with draft.guard.page(number, "slide"):
+                writer.page()
+                _write_slide(package, slide, writer)
             if draft.full:
                 break
     return writer.finish()
@@ -51,10 +54,12 @@ def _write_slide(package: Package, slide: str, writer: TextWriter) -> None:
         parse_xml(package.chunks(part), _Slide(writer), lambda: writer.draft.full)
 
     write(slide)
-    for chart in package.targets(slide, "chart"):
-        write_chart(package, chart, writer)
-    for part in (*package.targets(slide, "notesSlide"), *package.targets(slide, "diagramData")):
-        write(part)
+    with writer.draft.guard(CONTENT):
+        for chart in package.targets(slide, "chart"):
+            write_chart(package, chart, writer)
+        for part in (*package.targets(slide, "notesSlide"), *package.targets(slide, "diagramData")):
+            with writer.draft.guard(CONTENT):
+                write(part)
 
 
 def _slides(package: Package) -> Iterator[str]:
@@ -81,6 +86,7 @@ class _Slide(XmlHandler):
 
     def __init__(self, writer: TextWriter) -> None:
         self._writer = writer
+        self.take = writer.draft.guard.take
         self._in_text = False
         self._placeholder = ""
 

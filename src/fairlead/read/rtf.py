@@ -143,7 +143,11 @@ class _Parser:
                 at += 1  # a backslash at the very end
                 continue
             self._next = (data, token.end())
-            at = token.end() + self._handle(token)
+            at = token.end()
+            try:
+                at += self._handle(token)
+            except Exception as error:
+                self._writer.draft.guard.take(error)
             if self._skip_group:
                 self._skip_group = False
                 at = _group_end(data, at)

@@ -48,10 +48,10 @@ def page_with_tables(
     blocks = take_aligned_tables(_by_place(lines))
     tables = [block for block in blocks if isinstance(block, Table) and not _is_prose(block)]
     if not tables:
-        return PageContent(text, _without_places(lines)), lines
+        return PageContent(text, without_places(lines)), lines
     for table in tables[:_MAX_AREAS]:
         lines = _read_again(lines, table.lines, read_rows(_area(table.lines, lines)))
-    return PageContent(_text(lines), _without_places(take_aligned_tables(list(lines)))), lines
+    return PageContent(_text(lines), without_places(take_aligned_tables(list(lines)))), lines
 
 
 def _ruled_page(
@@ -69,7 +69,7 @@ def _ruled_page(
     blocks = take_ruled_tables([_scaled(line, scale) for line in lines], grids)
     if not any(isinstance(block, Table) for block in blocks):
         return None
-    return PageContent(_text(lines), _without_places(take_aligned_tables(blocks))), lines
+    return PageContent(_text(lines), without_places(take_aligned_tables(blocks))), lines
 
 
 def _is_inside(line: Line, grid: Grid, scale: float) -> bool:
@@ -161,6 +161,6 @@ def _replaced(lines: list[Line], table: tuple[Line, ...], second: list[Line]) ->
     return [*before, blank, *second, blank, *after]
 
 
-def _without_places(blocks: Iterable[Block]) -> list[Block]:
+def without_places(blocks: Iterable[Block]) -> list[Block]:
     """Drop the places of words: their heights in a scan do not show headings."""
     return [Line(block.text, []) if isinstance(block, Line) else block for block in blocks]

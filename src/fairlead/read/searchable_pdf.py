@@ -15,7 +15,7 @@ import pypdfium2
 import pypdfium2.raw as pdfium
 
 from fairlead.read.base import Source
-from fairlead.read.pdf_boxes import Box
+from fairlead.read.pdf_boxes import Box, load_page
 from fairlead.read.pdf_writer import PdfWriter
 from fairlead.read.text_layer import TextLayer, Transform
 
@@ -41,7 +41,7 @@ class SearchableCopy:
         """Add text to a page."""
         if self._copy is None:
             self._copy = pypdfium2.PdfDocument(self._source.path, password=self._password)
-        with closing(self._copy[index]) as page:
+        with closing(load_page(self._copy, index)) as page:
             left, bottom, right, top = page.get_mediabox()
             shown = _shown(page).then(Transform(1, 0, 0, 1, -left, -bottom))
             contents = [placed.layer.content(_place(placed.box).then(shown)) for placed in layers]

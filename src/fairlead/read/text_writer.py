@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 from fairlead.read.base import Extracted
 from fairlead.read.draft import Draft
+from fairlead.read.guard import CONTENT, LAYOUT
 
 _MAX_CELLS = 16_384  # of a row, as in the widest sheet
 _MAX_COPIES = 1_048_576  # of rows that a document repeats, as many as the longest sheet has
@@ -172,7 +175,8 @@ class TextWriter:
         self._flush_rows()
 
     def finish(self) -> Extracted:
-        self.close()
+        with self.draft.guard(CONTENT):
+            self.close()
         return self.draft.finish()
 
     def table(self, *, values: bool = False) -> None:
@@ -292,7 +296,9 @@ class TextWriter:
         self._flush_rows()
         breaks = 1 if style.close and self._last is not None and self._last.close else 2
         self._add_text(_labelled(style, text), min(breaks, self._gap))
-        self._add_markdown(block_markdown(style, text), breaks)
+        self._add_markdown(
+            partial(block_markdown, style, text), partial(_labelled, style, text), breaks
+        )
         self._last = style
 
     def _emit_rows(self, cells: list[str], repeat: int) -> None:
@@ -330,7 +336,13 @@ class TextWriter:
         text = _NOTE_MARKS.sub(r"[\2]", text) if _MARK_END in text else text
         self.draft.add((gap if self.draft.text.length else "") + text)
 
-    def _add_markdown(self, markdown: str, breaks: int) -> None:
+    def _add_markdown(self, make: Callable[[], str], plain: Callable[[], str], breaks: int) -> None:
+        """Add what is made; if that fails, the plain text."""
+        try:
+            markdown = make()
+        except Exception as error:
+            self.draft.guard.take(error, LAYOUT)
+            markdown = plain()
         has_text = self.draft.markdown.length > 0
         markdown = _NOTE_MARKS.sub(_note_markdown, markdown) if _MARK_END in markdown else markdown
         self.draft.markdown.add(("\n" * breaks if has_text else "") + markdown)
@@ -338,7 +350,7 @@ class TextWriter:
     def _flush_rows(self) -> None:
         rows, self._rows = self._rows, []
         if rows:
-            self._add_markdown(table_markdown(rows), 2)
+            self._add_markdown(partial(table_markdown, rows), partial(rows_text, rows), 2)
             self._last = None
 
 
@@ -386,6 +398,11 @@ def _escape_line_start(match: re.Match[str]) -> str:
     # After a number, the full stop makes a list.
     mark = match[2]
     return match[1] + (f"{mark}\\" if mark.isdigit() else f"\\{mark}")
+
+
+def rows_text(rows: list[list[str]]) -> str:
+    """Return rows as plain text, with a tab between two cells."""
+    return "\n".join("\t".join(row) for row in rows)
 
 
 def table_markdown(rows: list[list[str]]) -> str:

@@ -8,8 +8,18 @@ from typing import Any
 
 import xlrd
 
-from fairlead.read.base import CannotRead, Extracted, Rank, Reader, Source, Task, library
+from fairlead.read.base import (
+    CannotRead,
+    Extracted,
+    Rank,
+    Reader,
+    Source,
+    Task,
+    clean_line,
+    library,
+)
 from fairlead.read.draft import Draft
+from fairlead.read.guard import CONTENT
 from fairlead.read.ole import decrypt_old_office, has_stream, open_ole
 from fairlead.read.text_writer import TextWriter
 from fairlead.read.xlsx import NumberFormats, plain_number, shown_blanks
@@ -42,13 +52,23 @@ def _read(source: Source, task: Task) -> Extracted:
     draft.fact("pages", book.nsheets)
     formats = NumberFormats([], from_1904=bool(book.datemode))
     for index in range(min(book.nsheets, task.limits.members)):
-        sheet = book.sheet_by_index(index)
-        writer.section(sheet.name)
-        for row in range(sheet.nrows):
-            if not writer.values(_row(sheet.row(row), formats)):
-                return writer.finish()
-        book.unload_sheet(index)
+        name = book.sheet_names()[index]
+        with draft.guard.page(clean_line(name), "sheet"):
+            with draft.guard(CONTENT):
+                writer.section(name)
+            _write_sheet(book.sheet_by_index(index), formats, writer)
+            book.unload_sheet(index)
+        if draft.full:
+            break
     return writer.finish()
+
+
+def _write_sheet(sheet: Any, formats: NumberFormats, writer: TextWriter) -> None:
+    for row in range(sheet.nrows):
+        with writer.draft.guard(CONTENT):
+            writer.values(_row(sheet.row(row), formats))
+        if writer.draft.full:
+            return
 
 
 def _open(source: Source) -> Any:

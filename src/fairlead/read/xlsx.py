@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache
 
-from fairlead.read.base import Extracted, Rank, Reader, Source, Task, library
+from fairlead.read.base import Extracted, Rank, Reader, Source, Task, clean_line, library
 from fairlead.read.draft import Draft
+from fairlead.read.guard import CONTENT, FORMATS
 from fairlead.read.package import Package, add_properties, has_main_type, open_package
 from fairlead.read.text_writer import TextWriter
 from fairlead.read.xml import Attributes, XmlHandler, attribute, parse_xml, relation_id
@@ -93,14 +94,18 @@ def _read(source: Source, task: Task) -> Extracted:
         by_id = {relation.id: relation.target for relation in relations}
         by_role = {relation.role: relation.target for relation in relations}
         strings = _read_strings(package, by_role.get("sharedStrings", ""), draft)
-        formats = _read_formats(package, by_role.get("styles", ""), from_1904=book.from_1904)
+        formats = NumberFormats([], from_1904=book.from_1904)
+        with draft.guard(FORMATS):
+            formats = _read_formats(package, by_role.get("styles", ""), from_1904=book.from_1904)
         draft.fact("pages", len(book.sheets))
         for name, relation_id in book.sheets[: task.limits.members]:
             target = by_id.get(relation_id)
             if target in package.names and not draft.full:
-                writer.section(name)
-                sheet = _Sheet(writer, strings, formats)
-                parse_xml(package.chunks(target), sheet, lambda: draft.full)
+                with draft.guard.page(clean_line(name), "sheet"):
+                    with draft.guard(CONTENT):
+                        writer.section(name)
+                    sheet = _Sheet(writer, strings, formats)
+                    parse_xml(package.chunks(target), sheet, lambda: draft.full)
     return writer.finish()
 
 
@@ -189,6 +194,7 @@ class _Sheet(XmlHandler):
 
     def __init__(self, writer: TextWriter, strings: list[str], formats: NumberFormats) -> None:
         self._writer = writer
+        self.take = writer.draft.guard.take
         self._strings = strings
         self._formats = formats
         self._kind = self._style = ""

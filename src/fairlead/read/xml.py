@@ -19,6 +19,8 @@ class XmlHandler:
 
     skipped: frozenset[str] = frozenset()
     done = False  # a handler sets it when it does not need the rest
+    # Takes what fails at one element, so that the rest is read. By default, parsing ends with it.
+    take: Callable[[Exception], None] | None = None
     _skipping = 0
 
     def on_start(self, name: str, attributes: Attributes) -> None:
@@ -36,21 +38,36 @@ class XmlHandler:
         name = local_name(tag)
         if self._skipping or name in self.skipped:
             self._skipping += 1
-        else:
+            return
+        try:
             self.on_start(name, attributes)
+        except Exception as error:
+            self._fail(error)
 
     def end(self, tag: str) -> None:
         if self._skipping:
             self._skipping -= 1
-        else:
+            return
+        try:
             self.on_end(local_name(tag))
+        except Exception as error:
+            self._fail(error)
 
     def data(self, text: str) -> None:
-        if not self._skipping:
+        if self._skipping:
+            return
+        try:
             self.on_text(text)
+        except Exception as error:
+            self._fail(error)
 
     def close(self) -> None:
         pass
+
+    def _fail(self, error: Exception) -> None:
+        if self.take is None:
+            raise error
+        self.take(error)
 
 
 @lru_cache(maxsize=2_048)

@@ -1,0 +1,122 @@
+"""Faults in the functions of the readers: which of them run, and one of them made to fail."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import CodeType, FrameType, FunctionType
+from typing import Any
+
+import pytest
+
+import fairlead.read
+from fairlead.read import draft
+from fairlead.read.guard import Guard, Place
+
+
+class Fault(Exception):
+    """What an injected fault raises."""
+
+
+class Faults:
+    """Injects faults while `present` is the place that the guard of the document has."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._monkeypatch = monkeypatch
+        self._functions = {function.__code__: function for function in _functions()}
+        self._guards: list[Guard] = []
+        guards = self._guards
+
+        def watched() -> Guard:
+            guards.append(Guard())
+            return guards[-1]
+
+        monkeypatch.setattr(draft, "Guard", watched)
+
+    @property
+    def present(self) -> Place | None:
+        """The page, slide or sheet that is being read."""
+        return self._guards[-1].place if self._guards else None
+
+    def running(self, run: Callable[[], object]) -> dict[Place | None, dict[FunctionType, int]]:
+        """Return the functions that run for each place, and how often."""
+        calls: dict[Place | None, dict[FunctionType, int]] = {}
+
+        def profile(frame: FrameType, event: str, _: object) -> None:
+            function = self._functions.get(frame.f_code) if event == "call" else None
+            if function is not None:
+                counts = calls.setdefault(self.present, {})
+                counts[function] = counts.get(function, 0) + 1
+
+        run()  # caches fill at the first time
+        self._guards.clear()
+        sys.setprofile(profile)
+        try:
+            run()
+        finally:
+            sys.setprofile(None)
+        self._guards.clear()
+        return calls
+
+    @contextmanager
+    def failing(self, function: FunctionType, when: Callable[[], bool]) -> Iterator[None]:
+        """Make the function fail whenever `when` says so, however it is referred to."""
+        original = FunctionType(
+            function.__code__,
+            function.__globals__,
+            function.__name__,
+            function.__defaults__,
+            function.__closure__,
+        )
+        original.__kwdefaults__ = function.__kwdefaults__
+
+        def call(*args: Any, **options: Any) -> Any:
+            if when():
+                raise Fault(function.__qualname__)
+            return original(*args, **options)
+
+        self._guards.clear()
+        with self._monkeypatch.context() as patch:
+            patch.setitem(function.__globals__, "_faulty", call)
+            patch.setattr(function, "__code__", _CALLS_FAULTY)
+            yield
+
+
+def _call(*args: Any, **options: Any) -> Any:
+    return _faulty(*args, **options)  # type: ignore[name-defined] # noqa: F821 (set by `failing`)
+
+
+_CALLS_FAULTY: CodeType = _call.__code__
+
+
+def name_of(function: FunctionType) -> str:
+    return f"{function.__module__.rpartition('.')[2]}.{function.__qualname__}"
+
+
+def _functions() -> Iterator[FunctionType]:
+    """Yield all functions and methods of the readers, but those of the guard itself."""
+    for info in pkgutil.iter_modules(fairlead.read.__path__):
+        if info.name == "guard":
+            continue
+        module = importlib.import_module(f"fairlead.read.{info.name}")
+        owners = [module, *(c for _, c in inspect.getmembers(module, inspect.isclass))]
+        for owner in owners:
+            for member in vars(owner).values():
+                function = _function(member)
+                if function is not None and function.__module__ == module.__name__:
+                    yield function
+
+
+def _function(member: object) -> FunctionType | None:
+    if isinstance(member, property):
+        member = member.fget
+    member = getattr(member, "__func__", getattr(member, "func", member))
+    function = inspect.unwrap(member) if callable(member) else member
+    # A closure cannot be replaced by code without one: `super()` and decorators make them.
+    if isinstance(function, FunctionType) and not function.__closure__:
+        return function
+    return None
