@@ -251,9 +251,10 @@ SELECT member, waits_since, tie FROM queue_entries INDEXED BY queue_waits
 WHERE pipeline = ? AND waits_since IS NOT NULL AND waits_since < ?
 ORDER BY waits_since, tie LIMIT ?;
 
--- name: number_of_entries
--- The number of entries that may run.
-SELECT count(*) FROM queue_entries WHERE waits_since IS NOT NULL;
+-- name: number_waiting
+-- The number of members with documents of these pipelines that may run.
+SELECT count(DISTINCT member) FROM queue_entries
+WHERE waits_since IS NOT NULL AND pipeline IN (SELECT value FROM json_each(?));
 
 -- name: members
 SELECT
@@ -447,7 +448,7 @@ ON CONFLICT (engine) DO UPDATE SET workers = ?2, until = ?3, pipelines = ?4, ste
 SELECT engine, workers, pipelines, steps FROM attendance WHERE until > ? ORDER BY engine;
 
 -- name: served_pipelines
-SELECT pipelines FROM attendance WHERE until > ? AND workers > 0;
+SELECT pipelines, workers FROM attendance WHERE until > ? AND workers > 0;
 
 -- name: waiting_pipelines
 -- The pipelines with waiting documents.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable
 
 from fairlead.model.engines import EngineReport, StepUse
@@ -21,7 +22,7 @@ _NO_EVENTS = 0
 def differs(connection: Connection, rules: Rules, pipelines: Iterable[Pipeline]) -> bool:
     """Whether a stored quota differs; usually none does, and a start writes nothing."""
     stored = LoadedQueue(connection, rules, _NO_EVENTS).read().queue.state.quotas
-    return any(_quota(stored.get(own.name), own) is not None for own in pipelines)
+    return any(_quota(stored.get(own.name), own, 0.0) is not None for own in pipelines)
 
 
 def save(tx: Transaction, pipelines: Iterable[Pipeline]) -> list[str]:
@@ -31,7 +32,7 @@ def save(tx: Transaction, pipelines: Iterable[Pipeline]) -> list[str]:
     changes = []
     for pipeline in pipelines:
         before = stored.get(pipeline.name)
-        after = _quota(before, pipeline)
+        after = _quota(before, pipeline, tx.now)
         if after is None:
             continue
         stored[pipeline.name] = after
@@ -45,13 +46,14 @@ def save(tx: Transaction, pipelines: Iterable[Pipeline]) -> list[str]:
     return changes
 
 
-def _quota(before: Quota | None, pipeline: Pipeline) -> Quota | None:
+def _quota(before: Quota | None, pipeline: Pipeline, now: float) -> Quota | None:
     """The quota with the limits of the pipeline and its present use; None: it does not change."""
     quota = Quota() if before is None else before
     limits = (pipeline.rate, pipeline.max_running)
     if (quota.rate, quota.max_running) == limits:
         return None
-    return Quota(*limits, running=quota.running)
+    reopened_at = quota.reopened_at if quota.is_open(now) else now
+    return Quota(*limits, running=quota.running, reopened_at=reopened_at)
 
 
 def state(connection: Connection, rules: Rules, now: float, name: str) -> PipelineState:
@@ -94,7 +96,9 @@ def engines(connection: Connection, _rules: Rules, now: float) -> list[EngineRep
     ]
 
 
-def served_queues(connection: Connection, now: float) -> set[str]:
-    """The queues that a running worker serves, or that were polled over HTTP lately."""
-    rows = connection.execute(sql("served_pipelines"), (now,))
-    return {name for (names,) in rows for name in json.loads(names)}
+def served_queues(connection: Connection, now: float) -> dict[str, int]:
+    """How many workers serve each queue; a program that polled one lately is a worker."""
+    workers = Counter[str]()
+    for names, number in connection.execute(sql("served_pipelines"), (now,)):
+        workers.update(dict.fromkeys(json.loads(names), number))
+    return workers
