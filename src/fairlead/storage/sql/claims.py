@@ -324,7 +324,7 @@ def _report_broken_bound(
     waited, member = tx.now - since, entry.member
     served = served_queues(tx.connection, tx.now)
     workers, queues = served.get(entry.pipeline, 0), tx.connection.array(sorted(served))
-    accounts = tx.connection.execute(sql("number_waiting"), (queues,)).get
+    accounts = tx.connection.execute(sql("number_of_entries"), (queues,)).get
     bound = start_bound(lane, accounts=accounts, longest=loaded.longest, workers=workers)
     if bound is not None and waited > bound:
         member.told_of = since

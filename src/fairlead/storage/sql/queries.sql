@@ -251,7 +251,7 @@ SELECT member, waits_since, tie FROM queue_entries INDEXED BY queue_waits
 WHERE pipeline = ? AND waits_since IS NOT NULL AND waits_since < ?
 ORDER BY waits_since, tie LIMIT ?;
 
--- name: number_waiting
+-- name: number_of_entries
 -- The number of members with documents of these pipelines that may run.
 SELECT count(DISTINCT member) FROM queue_entries
 WHERE waits_since IS NOT NULL AND pipeline IN (SELECT value FROM json_each(?));
