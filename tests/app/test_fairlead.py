@@ -158,6 +158,21 @@ def test_what_is_deleted_is_not_waited_for_and_what_never_was_is_refused(tmp_pat
             fairlead.wait(["nothing"])
 
 
+def test_events_of_a_customer_begin_before_its_first_document(tmp_path: Path) -> None:
+    with Fairlead(tmp_path) as fairlead:
+        events = fairlead.events(customer="acme")
+        fairlead.submit("bolt", b"1")
+        document = fairlead.submit("acme", b"2")
+        kinds = [next(events), next(events)]
+        assert [(event.kind, event.customer) for event in kinds] == [
+            ("customer-added", "acme"),
+            ("submitted", "acme"),
+        ]
+        assert kinds[1].document == document.id
+        with pytest.raises(UnknownCustomer):
+            fairlead.events(customer="nobody", follow=False)
+
+
 def test_a_wait_tells_how_many_may_be_pending_from_the_first_to_none(tmp_path: Path) -> None:
     with Fairlead(tmp_path) as fairlead:
         document = fairlead.submit("acme", b"1")

@@ -28,6 +28,7 @@ from fairlead.model.blobs import BlobStore
 from fairlead.model.documents import Document, DocumentCheck, EndedDocument, Event
 from fairlead.model.explanations import Explanation, PipelineState
 from fairlead.model.installation import ListingPage, NamedSource, listing_page
+from fairlead.model.names import check_customer
 from fairlead.model.notebook import fields_html
 from fairlead.model.pipelines import DEFAULT_PIPELINE
 from fairlead.model.sources import Source
@@ -518,10 +519,12 @@ class Fairlead:
         """Iterate over events as they happen.
 
         It starts now, or after the event with the number `after`. Without `follow` it ends at the
-        newest event.
+        newest event. With it, the customer may be one that does not exist yet.
         """
         if customer is not None:
-            self.store.customer(customer)
+            check_customer(customer)
+            if not follow:
+                self.store.customer(customer)
         start = self.store.last_event() if after is None else after
         return self._events(start, customer, follow=follow)
 
