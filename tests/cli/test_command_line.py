@@ -402,6 +402,26 @@ def test_no_data_yet(run: Run, data: Path) -> None:
     assert not data.exists()
 
 
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        (["serv"], "'serve'"),
+        (["customer", "list"], "'customers'"),
+        (["doc", "submit", "x.pdf"], "'docs' or 'doctor'"),
+    ],
+)
+def test_a_mistyped_command_is_answered_with_the_nearest(
+    run: Run, words: list[str], names: str
+) -> None:
+    result = run(*words)
+    assert result.exit_code == 2
+    assert f"No such command '{words[0]}'. Did you mean {names}?" in result.stderr
+
+
+def test_a_command_like_no_other_is_answered_without_a_guess(run: Run) -> None:
+    assert "No such command 'xyzzy'.\n" in run("xyzzy").stderr
+
+
 def test_unknown_ids(run: Run, letter: Path) -> None:
     (document,) = submitted(run, letter)
     for command in ("show", "why", "text", "cancel", "retry", "delete", "download"):
