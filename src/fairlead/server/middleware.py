@@ -239,7 +239,9 @@ def _of_http(error: HTTPException, scope: Scope) -> Problem:
         method = scope["method"][:20]
         text = Message("this URL does not allow the method {method}", method=method)
         if method == "PUT" and scope["path"].startswith("/v1/documents"):  # curl -T
-            text = Message("documents are submitted with POST; try: {command}", command=_SUBMIT)
+            text = Message(
+                "documents are submitted with POST, for example: {command}", command=_SUBMIT
+            )
         problem = Problem("method-not-allowed", text)
         problem.headers = {"Allow": ", ".join(sorted(_allowed_methods(scope)))}
         return problem
