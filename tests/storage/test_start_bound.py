@@ -8,7 +8,8 @@ import pytest
 from storekit import DONE, LEASE, Clock, RulesInForce, must_claim, new_document, submit
 
 from fairlead.model.documents import Event, EventKind, Submission
-from fairlead.model.pipelines import Pipeline
+from fairlead.model.engines import StepUse
+from fairlead.model.pipelines import ClaimLimit, ClaimRequest, Pipeline
 from fairlead.model.submissions import NotBefore
 from fairlead.policy.overdue_lane import OverdueLane
 from fairlead.policy.queue import PolicyName
@@ -178,3 +179,29 @@ def test_who_waits_in_a_queue_without_workers_does_not_compete(store: Store, clo
         ("acme", False),
         ("brine", True),
     ]
+
+
+def test_the_bound_follows_the_narrowest_step(store: Store, clock: Clock) -> None:
+    submit(store, "acme", 2)
+    claim = must_claim(store)
+    store.finish(claim, DONE._replace(seconds=10.0))
+    store.fold()
+    bounds = []
+    for steps in ((), (StepUse("crm:post", 1), StepUse("no:such", 0, 0, "it is missing"))):
+        store.attend("engine", 5, SERVED, steps)
+        bounds.append(store.fairness().start_bound)
+    assert bounds == [AFTER + 5 * 10.0 / 5 + 10.0, AFTER + 5 * 10.0 + 10.0]
+
+
+def test_a_queue_whose_step_is_busy_is_not_told_by_a_claim_of_others(
+    store: Store, clock: Clock
+) -> None:
+    serve(store, clock, 0)
+    submit_to(store, "acme", "quota")
+    submit(store, "brine")
+    serve(store, clock, AFTER + 1)
+    limit = ClaimLimit(0, 0, frozenset(["quota"]))
+    store.claim_requests([ClaimRequest(["worker"], (), SERVED, [limit])])
+    assert [event.customer for event in broken(store)] == ["brine"]
+    store.claim_for(["worker"], pipelines=SERVED)
+    assert [event.customer for event in broken(store)] == ["brine", "acme"]

@@ -448,7 +448,7 @@ ON CONFLICT (engine) DO UPDATE SET workers = ?2, until = ?3, pipelines = ?4, ste
 SELECT engine, workers, pipelines, steps FROM attendance WHERE until > ? ORDER BY engine;
 
 -- name: served_pipelines
-SELECT pipelines, workers FROM attendance WHERE until > ? AND workers > 0;
+SELECT pipelines FROM attendance WHERE until > ? AND workers > 0;
 
 -- name: waiting_pipelines
 -- The pipelines with waiting documents.

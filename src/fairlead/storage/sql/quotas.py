@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable
+from math import inf
 
 from fairlead.model.engines import EngineReport, StepUse
 from fairlead.model.explanations import PipelineState
@@ -96,9 +97,20 @@ def engines(connection: Connection, _rules: Rules, now: float) -> list[EngineRep
     ]
 
 
-def served_queues(connection: Connection, now: float) -> dict[str, int]:
-    """How many workers serve each queue; a program that polled one lately is a worker."""
+def served_queues(connection: Connection, now: float) -> set[str]:
+    """The queues that a running worker serves, or that were polled over HTTP lately."""
+    rows = connection.execute(sql("served_pipelines"), (now,))
+    return {name for (names,) in rows for name in json.loads(names)}
+
+
+def serving_workers(connection: Connection, rules: Rules, now: float) -> dict[str, int]:
+    """How many documents of each queue are processed at once, at the least.
+
+    An engine does not report which queues need a step, so its narrowest step counts for all.
+    """
     workers = Counter[str]()
-    for names, number in connection.execute(sql("served_pipelines"), (now,)):
-        workers.update(dict.fromkeys(json.loads(names), number))
+    for report in engines(connection, rules, now):
+        narrowest = min((use.capacity for use in report.steps if use.capacity), default=inf)
+        if report.workers:
+            workers.update(dict.fromkeys(report.queues, int(min(report.workers, narrowest))))
     return workers
