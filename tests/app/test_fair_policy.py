@@ -203,7 +203,7 @@ def test_what_a_customer_has_had_is_on_the_command_line(data: Path, run: Run) ->
     shown = as_json(run("customers", "show", "acme", "--json"))
     assert shown["fairness"]["name"] == "acme"
     assert set(shown["fairness"]) == {
-        *("name", "had_lately", "share", "behind", "weight", "waiting")
+        *("name", "had_lately", "share", "behind", "weight", "waiting", "may_start")
     }
     assert "had_lately:" in run("customers", "show", "acme").stdout
     head = run("customers", "list").stdout.splitlines()[0]

@@ -158,6 +158,31 @@ def test_what_is_deleted_is_not_waited_for_and_what_never_was_is_refused(tmp_pat
             fairlead.wait(["nothing"])
 
 
+def test_events_of_a_customer_begin_before_its_first_document(tmp_path: Path) -> None:
+    with Fairlead(tmp_path) as fairlead:
+        events = fairlead.events(customer="acme")
+        fairlead.submit("bolt", b"1")
+        document = fairlead.submit("acme", b"2")
+        kinds = [next(events), next(events)]
+        assert [(event.kind, event.customer) for event in kinds] == [
+            ("customer-added", "acme"),
+            ("submitted", "acme"),
+        ]
+        assert kinds[1].document == document.id
+        with pytest.raises(UnknownCustomer):
+            fairlead.events(customer="nobody", follow=False)
+
+
+def test_a_wait_tells_how_many_may_be_pending_from_the_first_to_none(tmp_path: Path) -> None:
+    with Fairlead(tmp_path) as fairlead:
+        document = fairlead.submit("acme", b"1")
+        fairlead.cancel(document.id)
+        left: list[int] = []
+        fairlead.wait(document, on_progress=left.append)
+        fairlead.wait([document.id, document.id], on_progress=left.append)
+        assert left == [1, 0, 1, 0]
+
+
 @pytest.mark.services
 def test_whoever_waits_in_a_thread_is_told_while_the_work_goes_on(tmp_path: Path) -> None:
     left: list[int] = []

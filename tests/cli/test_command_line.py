@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from resultkit import claim_all, done_with
 
 from fairlead import Fairlead
 from fairlead.cli import main
@@ -400,6 +401,38 @@ def test_no_data_yet(run: Run, data: Path) -> None:
     for words in (("docs", "list"), ("customers", "list"), ("docs", "text", "x")):
         refused(run(*words), 1, "no Fairlead data")
     assert not data.exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        (["serv"], "'serve'"),
+        (["customer", "list"], "'customers'"),
+        (["doc", "submit", "x.pdf"], "'docs' or 'doctor'"),
+    ],
+)
+def test_a_mistyped_command_is_answered_with_the_nearest(
+    run: Run, words: list[str], names: str
+) -> None:
+    result = run(*words)
+    assert result.exit_code == 2
+    assert f"No such command '{words[0]}'. Did you mean {names}?" in result.stderr
+
+
+def test_a_command_like_no_other_is_answered_without_a_guess(run: Run) -> None:
+    assert "No such command 'xyzzy'.\n" in run("xyzzy").stderr
+
+
+def test_a_scan_without_text_says_what_is_missing(run: Run, data: Path) -> None:
+    with Fairlead(data) as fairlead:
+        document = fairlead.submit("acme", b"scan", name="scan.png")
+        (claim,) = claim_all(fairlead, 1)
+        missing = "reading pictures of text needs the extra ocr: pip install 'fairlead[ocr]'"
+        facts = {"words": 0, "warnings": [missing]}
+        fairlead.store.finish(claim, done_with("")._replace(facts=facts))
+    result = run("docs", "text", document.id)
+    assert (result.exit_code, result.stdout) == (0, "\n")
+    assert result.stderr == f"no text: {missing}\n"
 
 
 def test_unknown_ids(run: Run, letter: Path) -> None:

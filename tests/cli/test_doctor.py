@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import sys
 from pathlib import Path
 
 import apsw
 import pytest
 from click.testing import CliRunner
+from needs import need
 
 from fairlead import Fairlead
 from fairlead.cli import main
 from fairlead.errors import DamagedData
+from fairlead.read import ocr
+from fairlead.read.ocr import tessdata
 
 LONG = b"a page\n" * 20_000
 
@@ -43,6 +48,44 @@ def test_deep_finds_flipped_changed_and_missing_contents(tmp_path: Path) -> None
     assert len(texts) == 3
     for id_ in (short, changed, missing):
         assert sum(id_ in line for line in texts) == 1
+
+
+def test_the_languages_of_ocr_are_tried_and_missing_ones_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    need(tessdata() is not None, "the package tesseract-ocr-eng")
+    tested = tmp_path / "tessdata"
+    tested.mkdir()
+    shutil.copy(tessdata() / "eng.traineddata", tested)  # type: ignore[operator]
+    (tested / "spa.traineddata").write_bytes(b"cut off")
+    monkeypatch.setenv("TESSDATA_PREFIX", str(tested))
+    data = tmp_path / "data"
+    with Fairlead(data, settings={"ocr_languages": ["eng"]}):
+        pass
+    (data / "fairlead.toml").write_text('ocr_languages = ["eng", "spa", "chi_sim"]\n')
+    result = CliRunner().invoke(main, ["doctor", "--data", str(data)])
+    assert result.exit_code == 1
+    assert f"Tesseract cannot load spa.traineddata in {tested}" in result.output
+    assert "needs the package(s) tesseract-ocr-chi-sim" in result.output
+    assert re.search(r"^ok +OCR works: Tesseract [\d.]+ with eng$", result.output, re.MULTILINE)
+    (tested / "spa.traineddata").unlink()
+    result = CliRunner().invoke(main, ["doctor", "--data", str(data)])
+    assert result.exit_code == 0
+    assert "warning  scans are not read, or not well" in result.output
+
+
+def test_a_missing_ocr_library_is_named_with_its_install_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "tesserocr", None)  # an import of it fails
+    ocr._library.cache_clear()
+    with Fairlead(tmp_path):
+        pass
+    result = CliRunner().invoke(main, ["doctor", "--data", str(tmp_path)])
+    ocr._library.cache_clear()
+    assert result.exit_code == 0
+    assert "pip install 'fairlead[ocr]'" in result.output
+    assert "OCR works" not in result.output
 
 
 def flip(path: Path, at: int) -> None:

@@ -47,13 +47,13 @@ def test_each_result_is_written_once_over_several_runs(fairlead: Fairlead, out: 
     assert result.exit_code == 0, result.output
     assert "2 results written" in result.stderr
     assert "1 failed" in result.stderr
-    assert written(out) == {"one.txt.txt": "one", "two.txt.txt": "two"}
+    assert written(out) == {"one.txt": "one", "two.txt": "two"}
     for path in out.glob("*one*"):
         path.unlink()
     add_done(fairlead, "acme", ["three"])
     again = export(fairlead, out, "--customer", "acme")
     assert "1 result written" in again.stderr
-    assert set(written(out)) == {"two.txt.txt", "three.txt.txt"}, "the first is not written again"
+    assert set(written(out)) == {"two.txt", "three.txt"}, "the first is not written again"
 
 
 def test_an_export_that_was_interrupted_continues(
@@ -70,9 +70,9 @@ def test_an_export_that_was_interrupted_continues(
     with monkeypatch.context() as patched:
         patched.setattr(Path, "replace", full_disk)
         assert export(fairlead, out).exit_code == 1
-    assert set(written(out)) == {"one.txt.txt"}
+    assert set(written(out)) == {"one.txt"}
     assert export(fairlead, out).exit_code == 0
-    assert set(written(out)) == {"one.txt.txt", "two.txt.txt", "three.txt.txt"}
+    assert set(written(out)) == {"one.txt", "two.txt", "three.txt"}
 
 
 def test_markdown_and_json(fairlead: Fairlead, out: Path) -> None:
@@ -100,18 +100,21 @@ def test_a_folder_has_one_export(fairlead: Fairlead, out: Path, options: list[st
 
 def test_files_are_written_to_a_folder_of_their_document(fairlead: Fairlead, out: Path) -> None:
     (plain,) = add_done(fairlead, "acme", ["plain"])
+    note = fairlead.submit("acme", b"note", name="NOTE.TXT")
     scan = fairlead.submit("acme", b"scan", name="scan.pdf")
-    (claim,) = claim_all(fairlead, 1)
     sha256 = hashlib.sha256(b"\x89PNG").hexdigest()
     files = (Content(4, sha256, "page-001.png", "image/png", content=b"\x89PNG"),)
-    fairlead.store.finish(claim, done_with("words")._replace(files=files))
+    for claim in claim_all(fairlead, 2):
+        fairlead.store.finish(claim, done_with("words")._replace(files=files))
     result = export(fairlead, out, "--files")
     assert result.exit_code == 0, result.output
     folder = out / f"{scan.id}-scan.pdf"
     assert [path.name for path in folder.iterdir()] == ["page-001.png"]
     assert (folder / "page-001.png").read_bytes() == b"\x89PNG"
     assert (out / f"{scan.id}-scan.pdf.txt").read_text() == "words"
-    assert not (out / f"{plain.id}-plain.txt").exists(), "it has no files, so no folder"
+    assert not (out / f"{plain.id}-plain").exists(), "it has no files, so no folder"
+    assert (out / f"{note.id}-NOTE.TXT").read_text() == "words"
+    assert [path.name for path in (out / f"{note.id}-NOTE").iterdir()] == ["page-001.png"]
     assert "has an export of another extent: texts and files" in export(fairlead, out).stderr
 
 
@@ -123,7 +126,7 @@ def test_a_damaged_text_is_reported_and_the_others_written(fairlead: Fairlead, o
     result = export(fairlead, out)
     assert result.exit_code == 1
     assert "1 text could not be read" in result.stderr
-    assert written(out) == {"whole.txt.txt": "whole"}
+    assert written(out) == {"whole.txt": "whole"}
 
 
 def test_names_as_long_as_can_be_fit_the_file_system(fairlead: Fairlead, out: Path) -> None:

@@ -32,6 +32,16 @@ def run(*words: str) -> Result:
     return result
 
 
+def test_following_a_customer_that_is_unknown_says_so(
+    fairlead: Fairlead, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Fairlead, "events", lambda *_args, **_named: iter(()))  # it has no end
+    result = run("events", "--follow", "--customer", "acme")
+    assert "there is no customer 'acme' yet" in result.stderr
+    fairlead.submit("acme", b"one")
+    assert run("events", "--follow", "--customer", "acme").stderr == ""
+
+
 def test_events_are_printed_from_the_first_to_the_newest(fairlead: Fairlead) -> None:
     (document,) = add_done(fairlead, "acme", ["one"])
     add_done(fairlead, "bolt", ["two"])

@@ -28,7 +28,7 @@ def test_the_zip_has_the_texts_of_what_is_done(tmp_path: Path) -> None:
         with zipfile.ZipFile(io.BytesIO(answer.content)) as archive:
             assert archive.testzip() is None
             texts = {name: archive.read(name).decode() for name in archive.namelist()}
-        assert texts == {f"{one.id}-one.txt.txt": "one", f"{two.id}-zwei äöü.txt.txt": "zwei äöü"}
+        assert texts == {f"{one.id}-one.txt": "one", f"{two.id}-zwei äöü.txt": "zwei äöü"}
         plain = {"Accept": "*/*"}
         refused = acme.get("/texts.zip", params={"id": [one.id, foreign.id]}, headers=plain)
         problem(refused, "unknown-document", 404)

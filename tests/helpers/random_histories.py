@@ -22,7 +22,7 @@ from fairlead.policy.queue_events import (
     Dropped,
     Ended,
     MemberChanged,
-    QueueEvent,
+    MemberEvent,
     Reset,
 )
 from fairlead.policy.quotas import Quota
@@ -236,7 +236,7 @@ class Backend(Protocol):
         """A document waits no more."""
         ...
 
-    def fold(self, event: QueueEvent) -> None:
+    def fold(self, event: MemberEvent) -> None:
         """Anything else happened."""
         ...
 
@@ -411,7 +411,7 @@ class InMemory:
     def drop(self, document: QueuedDocument, now: float) -> None:
         self.queue.drop(document, now)
 
-    def fold(self, event: QueueEvent) -> None:
+    def fold(self, event: MemberEvent) -> None:
         self.queue.fold([event])
 
     def choose(self, number: int, now: float, pipelines: Sequence[str] | None) -> list[Start]:
@@ -428,7 +428,7 @@ class PartlyLoaded:
         self._members: dict[int, dict[str, Any]] = {}
         self._entries: dict[tuple[int, str], dict[str, Any]] = {}
         self._documents: dict[int, QueuedDocument] = {}
-        self._events: list[QueueEvent] = []
+        self._events: list[MemberEvent] = []
 
     def arrive(self, documents: Sequence[QueuedDocument], now: float, were_delayed: int) -> None:
         first = documents[0]
@@ -455,7 +455,7 @@ class PartlyLoaded:
         )
         self._fold()
 
-    def fold(self, event: QueueEvent) -> None:
+    def fold(self, event: MemberEvent) -> None:
         self._events.append(event)
 
     def choose(self, number: int, now: float, pipelines: Sequence[str] | None) -> list[Start]:

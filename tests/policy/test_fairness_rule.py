@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.model.customers import Fairness, Share
+from fairlead.model.customers import Fairness, Overdue, Share
 from fairlead.policy.fair import FairRule
 from fairlead.policy.fairness import figures, jain_index, newcomer_bound, standing, start_bound
 from fairlead.policy.overdue_lane import OverdueLane
 from fairlead.policy.queue import Queue, QueueState, Start
 from fairlead.policy.queue_entry import QueuedDocument
-from fairlead.policy.queue_events import Ended, MemberChanged
+from fairlead.policy.queue_events import Ended, MemberChanged, Served
+from fairlead.policy.quotas import Quota
 
 UNIT = 6.0
 RULE = FairRule(unit=UNIT, allowance=5.0)  # beyond 30 seconds of work
@@ -36,14 +38,29 @@ class Scene:
         self.now = 1000.0
         self._number = 0
 
-    def submit(self, customer: int, documents: int = 1, estimate: float = UNIT) -> None:
+    def submit(
+        self,
+        customer: int,
+        documents: int = 1,
+        estimate: float = UNIT,
+        *,
+        pipeline: str = "default",
+        submitted_at: float | None = None,
+    ) -> None:
         for _ in range(documents):
             self._number += 1
-            slot = (1, self._number)
             document = QueuedDocument(
-                self._number, customer, slot, estimate=estimate, submitted_at=self.now
+                self._number,
+                customer,
+                (1, self._number),
+                estimate=estimate,
+                submitted_at=self.now if submitted_at is None else submitted_at,
+                pipeline=pipeline,
             )
             self.queue.push(document, self.now)
+
+    def change(self, customer: int, **settings: Any) -> None:
+        self.queue.fold([MemberChanged(self.now, customer, **settings)])
 
     def start(self, number: int = 1) -> list[Start]:
         return self.queue.choose(number, self.now)
@@ -69,12 +86,15 @@ class Scene:
         assert start.customer == customer
         self.finish(start, seconds)
 
-    def figures(self, *, workers: int = 2, longest: float = 10.0) -> Fairness:
+    def figures(
+        self, *, workers: int = 2, longest: float = 10.0, served: Mapping[str, int] | None = None
+    ) -> Fairness:
         return figures(
             self.queue,
             names=NAMES,
             now=self.now,
             workers=workers,
+            served=served or {},
             longest=longest,
             running_left=4.0,
             lane_claims=1,
@@ -177,6 +197,7 @@ def test_who_has_had_more_is_ahead_and_who_less_is_behind(
     scene = Scene(policy)
     scene.work(ACME, 9.0)
     scene.work(BRINE, 3.0)
+    scene.submit(ACME)
     scene.submit(BRINE, 2)
     figures = scene.figures()
     assert [
@@ -186,9 +207,9 @@ def test_who_has_had_more_is_ahead_and_who_less_is_behind(
         ("acme", 9.0, 0.75, -3.0),
         ("brine", 3.0, 0.25, 3.0),
     ]
-    assert [account.waiting for account in figures.accounts] == [0, 2]
+    assert [account.waiting for account in figures.accounts] == [1, 2]
     assert figures.worst == figures.accounts[1]
-    assert (figures.policy, figures.waiting_customers, figures.lane_share) == (policy, 1, 0.125)
+    assert (figures.policy, figures.waiting_customers, figures.lane_share) == (policy, 2, 0.125)
 
 
 def test_shares_are_by_weight() -> None:
@@ -274,6 +295,160 @@ def test_who_may_not_run_is_not_overdue() -> None:
     assert figures.most_overdue is None
     assert figures.waiting_customers == 0
     assert [account.waiting for account in figures.accounts] == [1]
+
+
+# --- customers that could not start now do not compete ---
+
+Hold = Callable[["Scene"], Mapping[str, int]]
+"""Holds back the documents of brine; returns how many workers serve each queue."""
+
+
+def paused(scene: Scene) -> Mapping[str, int]:
+    scene.submit(BRINE, 4)
+    scene.change(BRINE, is_paused=True)
+    return {"default": 2}
+
+
+def at_its_cap(scene: Scene) -> Mapping[str, int]:
+    scene.change(BRINE, cap=1)
+    scene.submit(BRINE, 5)
+    scene.start()
+    return {"default": 2}
+
+
+def beyond_its_quota(scene: Scene) -> Mapping[str, int]:
+    scene.queue.state.quotas["slow"] = Quota(rate=0.01)
+    scene.submit(BRINE, 5, pipeline="slow")
+    scene.start()
+    return {"default": 2, "slow": 2}
+
+
+def unserved(scene: Scene) -> Mapping[str, int]:
+    scene.submit(BRINE, 4, pipeline="slow")
+    return {"default": 2}
+
+
+@pytest.mark.parametrize("hold", [paused, at_its_cap, beyond_its_quota, unserved])
+@pytest.mark.parametrize("policy", ["classic", "fair"])
+def test_who_cannot_start_is_not_treated_unfairly(
+    policy: Literal["classic", "fair"], hold: Hold
+) -> None:
+    scene = Scene(policy)
+    for customer in (ACME, CASK, DUNE):
+        scene.work(customer, 9.0)
+    served = hold(scene)
+    scene.submit(ACME)
+    scene.submit(CASK)
+    figures = scene.figures(served=served)
+    assert figures.jain_index == pytest.approx(1.0)
+    assert figures.waiting_customers == 2
+    assert [(share.name, share.may_start, share.behind) for share in figures.accounts] == [
+        ("acme", True, 0.0),
+        ("brine", False, 0.0),
+        ("cask", True, 0.0),
+        ("dune", False, 0.0),  # idle
+    ]
+    assert figures.worst is not None
+    assert figures.worst.name != "brine"
+
+
+@pytest.mark.parametrize("hold", [paused, at_its_cap, beyond_its_quota, unserved])
+def test_no_bound_is_broken_for_who_cannot_start(hold: Hold) -> None:
+    scene = Scene("classic")
+    served = hold(scene)
+    scene.now += 90.0  # the quota of 0.01 a second opens after 100
+    scene.submit(ACME)
+    scene.now += 9.0
+    figures = scene.figures(served=served)
+    assert figures.most_overdue == Overdue("acme", 9.0)
+    assert not figures.bound_broken
+
+
+def test_a_wait_while_it_could_not_start_does_not_count() -> None:
+    scene = Scene("classic")
+    scene.change(BRINE, cap=1)
+    scene.submit(BRINE, 2)
+    (start,) = scene.start()
+    scene.now += 500.0
+    scene.finish(start, 500.0)
+    scene.submit(ACME)
+    scene.change(ACME, is_paused=True)
+    scene.now += 500.0
+    scene.change(ACME, is_paused=False)
+    scene.now += 3.0
+    assert scene.figures().most_overdue == Overdue("brine", 503.0)
+    scene.change(BRINE, is_paused=True)
+    assert scene.figures().most_overdue == Overdue("acme", 3.0)
+
+
+def test_a_wait_that_a_quota_or_a_lack_of_workers_ended_does_not_count() -> None:
+    scene = Scene("classic")
+    scene.queue.state.quotas["slow"] = Quota(max_running=1)
+    scene.submit(BRINE, 2, pipeline="slow")
+    (start,) = scene.start()
+    scene.now += 500.0
+    assert scene.figures().most_overdue is None
+    scene.finish(start, 500.0)
+    scene.now += 2.0
+    assert scene.figures().most_overdue == Overdue("brine", 2.0)
+    scene.now += 500.0
+    scene.queue.fold([Served(scene.now, "slow"), Served(scene.now, "never-used")])
+    assert scene.figures().most_overdue == Overdue("brine", 0.0)
+    assert "never-used" not in scene.queue.state.quotas
+
+
+@pytest.mark.parametrize("policy", ["classic", "fair"])
+def test_an_old_document_that_returns_makes_no_wait_longer(
+    policy: Literal["classic", "fair"],
+) -> None:
+    scene = Scene(policy)
+    scene.submit(ACME, submitted_at=10.0)  # a retry
+    scene.now += 5.0
+    assert scene.figures().most_overdue == Overdue("acme", 5.0)
+    scene.submit(ACME, submitted_at=7.0)
+    scene.now += 5.0
+    assert scene.figures().most_overdue == Overdue("acme", 10.0)
+
+
+def test_a_shared_account_waits_since_one_of_its_customers_may_start() -> None:
+    scene = Scene()
+    scene.change(CASK, account=GROUP)
+    scene.submit(CASK)
+    scene.change(CASK, account=GROUP, is_paused=True)
+    scene.now += 500.0
+    assert scene.figures().most_overdue is None
+    scene.change(CASK, account=GROUP)
+    scene.now += 4.0
+    assert scene.figures().most_overdue == Overdue("group", 4.0)
+
+
+def test_the_bound_is_that_of_the_queue_with_the_fewest_workers() -> None:
+    scene = Scene("classic")
+    scene.submit(ACME)
+    served = {"default": 4, "slow": 1}
+    wide = scene.figures(workers=5, served=served).start_bound
+    scene.submit(ACME, pipeline="slow")
+    narrow = scene.figures(workers=5, served=served).start_bound
+    assert (wide, narrow) == (100.0 + 5 * 10.0 / 4 + 10.0, 100.0 + 5 * 10.0 + 10.0)
+
+
+@pytest.mark.parametrize("policy", ["classic", "fair"])
+def test_a_broken_bound_is_told_once_for_each_wait(policy: Literal["classic", "fair"]) -> None:
+    scene = Scene(policy)
+    scene.submit(ACME)
+    scene.submit(BRINE, pipeline="slow")
+    scene.now += 200.0
+    before = scene.now - 100.0
+    longest = scene.queue.longest_untold_wait(scene.now, before, ["default"])
+    assert longest is not None
+    since, entry = longest
+    assert (since, entry.member.id) == (scene.now - 200.0, ACME)
+    entry.member.told_of = since
+    assert scene.queue.longest_untold_wait(scene.now, before, ["default"]) is None
+    other = scene.queue.longest_untold_wait(scene.now, before)
+    assert other is not None
+    assert other[1].member.id == BRINE
+    assert scene.queue.longest_untold_wait(scene.now, scene.now - 200.0) is None
 
 
 # --- where a customer stands ---

@@ -36,10 +36,27 @@ def take(events: Iterator[dict[str, Any]], number: int) -> list[dict[str, Any]]:
     return [next(events) for _ in range(number)]
 
 
-def test_an_unknown_customer_has_no_stream(server: Served) -> None:
-    for name in ("nobody", ""):
+@pytest.mark.parametrize("role", ["service", "operator"])
+def test_the_stream_of_a_customer_begins_before_its_first_document(
+    server: Served, role: str
+) -> None:
+    with Fairlead(server.data) as fairlead:
+        key = fairlead.keys.add(**({} if role == "operator" else {"service": "backend"}))[0]
+    with server.client(key) as backend, stream(backend, customer=f"new-of-{role}") as events:
+        upload(server.customer(f"other-of-{role}"), b"x")
+        sent = upload(backend, b"y", data={"customer": f"new-of-{role}"}).json()
+        seen = take(events, 2)
+    assert [event["kind"] for event in seen] == ["customer-added", "submitted"]
+    assert {event["customer"] for event in seen} == {f"new-of-{role}"}
+    assert seen[1]["document"] == sent["id"]
+
+
+def test_past_events_of_an_unknown_customer_are_refused(server: Served) -> None:
+    answer = server.operator.get("/v1/events", params={"customer": "nobody", "follow": False})
+    problem(answer, "unknown-customer", 404)
+    for name in ("", "a/b"):
         answer = server.operator.get("/v1/events", params={"customer": name})
-        problem(answer, "unknown-customer", 404)
+        problem(answer, "invalid-request", 400)
 
 
 def test_a_customer_sees_its_own_events_only(server: Served) -> None:

@@ -37,6 +37,19 @@ def test_the_body_is_the_document(tmp_path: Path, type_: str, content: bytes) ->
     assert (answer.json()["name"], answer.json()["size"]) == ("żółw.pdf", len(content))
 
 
+@pytest.mark.parametrize("path", ["/v1/documents", "/v1/documents/invoice.pdf"])
+def test_a_put_is_answered_with_the_call_that_submits(tmp_path: Path, path: str) -> None:
+    """`curl -T` sends PUT, and with a slash at the end of the URL appends the name."""
+
+    async def put(server: InProcess) -> httpx.Response:
+        return await server.http(server.fairlead.keys.add("acme")[0]).put(path, content=b"x")
+
+    answer = in_process(tmp_path, put)
+    details = problem(answer, "method-not-allowed", 405)
+    assert "curl -X POST -T invoice.pdf '…/v1/documents?name=invoice.pdf'" in details["detail"]
+    assert "PUT" not in answer.headers["allow"]
+
+
 def test_the_other_fields_are_in_the_query(tmp_path: Path) -> None:
     fields = {"metadata": '{"order": 471}', "reference": "A-17", "urgent": "true"}
     document = sent(tmp_path, {"name": "a.txt"} | fields).json()

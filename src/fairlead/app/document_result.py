@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairlead.errors import Message, UnknownFile
 from fairlead.model.documents import ResultFile
+from fairlead.model.notebook import records_html, result_words
 from fairlead.model.results import Content
 
 if TYPE_CHECKING:
@@ -24,9 +25,11 @@ class DocumentResult:
         self._files = {content.name: content for role, content in results if role == "file"}
 
     def __repr__(self) -> str:
-        parts = ["text"] * self.has_text + ["data"] * (self._data is not None)
-        parts += map(repr, self._files)
-        return f"<DocumentResult of {self.id}: {', '.join(parts) or 'nothing'}>"
+        has_data = self._data is not None
+        return result_words(self, self.id, self.files, has_text=self.has_text, has_data=has_data)
+
+    def _repr_html_(self) -> str:
+        return records_html(repr(self), self.files)
 
     @property
     def text(self) -> str | None:

@@ -28,6 +28,8 @@ from fairlead.model.blobs import BlobStore
 from fairlead.model.documents import Document, DocumentCheck, EndedDocument, Event
 from fairlead.model.explanations import Explanation, PipelineState
 from fairlead.model.installation import ListingPage, NamedSource, listing_page
+from fairlead.model.names import check_customer
+from fairlead.model.notebook import fields_html
 from fairlead.model.pipelines import DEFAULT_PIPELINE
 from fairlead.model.sources import Source
 from fairlead.model.states import State, state_of
@@ -37,7 +39,7 @@ from fairlead.model.submissions import (
     metadata_query,
     submission_options,
 )
-from fairlead.policy.explain import explain
+from fairlead.policy.explain import explain, with_words, words
 from fairlead.steps.reference import named_steps, reference_of
 from fairlead.storage import Store
 from fairlead.storage.sqlite import SqliteStore
@@ -82,7 +84,9 @@ class Fairlead:
         self._sources = Sources(Path(data), flags=flags, steps=references, outputs=outputs)
         self._actor = actor
         self.clock = clock or time.time
+        self._is_closed = False
         current = self._sources.settings()
+        self._url = current.store
         self.folder = DataFolder(Path(data), files=current.files_folder)
         if must_exist and current.store is None:
             self.folder.check_exists()
@@ -136,6 +140,21 @@ class Fairlead:
         cache = self.folder.path / "cache"
         return open_files(folder, current.files_url, cache, RecordedPlace(self.store, place))
 
+    def __repr__(self) -> str:
+        words = ", ".join(self._place.values())
+        return f"<Fairlead in {words}>"
+
+    def _repr_html_(self) -> str:
+        return fields_html("Fairlead", self._place)
+
+    @property
+    def _place(self) -> dict[str, str]:
+        """Where the data is, without a read of it: it may be closed or unreachable."""
+        place = {"data folder": str(self.folder.path)}
+        if self._url is not None:
+            place["database"] = mask_url(self._url)
+        return place | {"state": "closed" if self._is_closed else "open"}
+
     def check_places(self) -> None:
         """Raise FilesUnreachable if the blobs of documents or texts are not available."""
         self.files.check()
@@ -149,6 +168,7 @@ class Fairlead:
 
     def close(self) -> None:
         """Release the data folder. Accepted documents are durable."""
+        self._is_closed = True
         self.store.close()
 
     @property
@@ -330,7 +350,7 @@ class Fairlead:
         customer = self.store.customer(document.customer, among_others=True)
         is_waiting = document.state is State.WAITING
         stored = self.store.stored_document(id_)
-        return explain(
+        explanation = explain(
             document,
             customer,
             self.store.place(id_),
@@ -341,6 +361,7 @@ class Fairlead:
             flow=self.store.flow() if is_waiting else None,
             pipeline=self._pipeline_state(stored.queue),
         )
+        return with_words(explanation, words, with_others=True)
 
     def _pipeline_state(self, queue: str) -> PipelineState:
         state = self.store.pipeline_state(queue)
@@ -450,8 +471,9 @@ class Fairlead:
         """Wait until no document is pending; return them, or the one of a single id.
 
         This processes nothing: workers must be running. Raises NotReady after `timeout` seconds. Of
-        several documents, deleted ones are left out. `on_progress` gets the number of pending
-        documents, at least every half second.
+        several documents, deleted ones are left out. `on_progress` gets the number of documents
+        that may be pending: all of them first, then the number that is left, at least every half
+        second, and 0 at the end.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         if isinstance(ids, str | Document):
@@ -466,6 +488,7 @@ class Fairlead:
     ) -> dict[str, Document]:
         documents = dict[str, Document | None].fromkeys(ids)
         pending, woken = list(documents), Flag()
+        on_progress(len(pending))
         with self.store.changes.subscribe(woken.set) as changes:
             while True:
                 if changes.changed():
@@ -496,10 +519,12 @@ class Fairlead:
         """Iterate over events as they happen.
 
         It starts now, or after the event with the number `after`. Without `follow` it ends at the
-        newest event.
+        newest event. With it, the customer may be one that does not exist yet.
         """
         if customer is not None:
-            self.store.customer(customer)
+            check_customer(customer)
+            if not follow:
+                self.store.customer(customer)
         start = self.store.last_event() if after is None else after
         return self._events(start, customer, follow=follow)
 

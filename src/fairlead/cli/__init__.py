@@ -96,12 +96,28 @@ class LazyGroup(FriendlyGroup):
             self.add_command(getattr(import_module(f"{__name__}.{module}"), attribute), cmd_name)
         return super().get_command(ctx, cmd_name)
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command of the first argument; an unknown one is refused with similar names."""
+        name = args[0]
+        if name in COMMANDS or name.startswith("-") or ctx.resilient_parsing:
+            return super().resolve_command(ctx, args)
+        raise click.UsageError(f"No such command {name!r}.{_similar(name)}", ctx)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the name and the help line of each command."""
         limit = formatter.width - 6 - max(map(len, COMMANDS))  # as Click's own group has it
         stubs = [click.Command(name, help=COMMANDS[name].help) for name in self.list_commands(ctx)]
         with formatter.section("Commands"):
             formatter.write_dl([(str(stub.name), stub.get_short_help_str(limit)) for stub in stubs])
+
+
+def _similar(name: str) -> str:
+    from difflib import get_close_matches  # noqa: PLC0415 (only errors pay for its import)
+
+    names = [repr(command) for command in get_close_matches(name, COMMANDS)]
+    return f" Did you mean {' or '.join(names)}?" if names else ""
 
 
 @click.group(

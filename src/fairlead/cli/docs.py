@@ -196,7 +196,10 @@ def text_command(*, id_: str, target: Target, markdown: bool) -> None:
     with open_target(target) as installation:
         id_ = full_id(installation, id_)
         text = installation.markdown(id_) if markdown else installation.text(id_)
+        warnings = [] if text.strip() else installation.document(id_).facts.get("warnings", [])
     click.echo(text, nl=not text.endswith("\n"))
+    for warning in warnings:
+        click.echo(safe(f"no text: {warning}"), err=True)
 
 
 _ids_argument = click.argument(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -85,6 +85,7 @@ def _installation() -> Iterator[Finding]:
 def _data(data: Path, *, deep: bool) -> Iterator[Finding]:
     try:
         with Fairlead(data, must_exist=True) as fairlead:
+            yield from _ocr(fairlead.settings.ocr_languages)
             yield from _store(fairlead)
             yield from _places(fairlead)
             capacity = fairlead.queue.capacity()
@@ -103,6 +104,24 @@ def _data(data: Path, *, deep: bool) -> Iterator[Finding]:
         yield Finding("problem", str(error))
     except (ValueError, msgspec.MsgspecError) as error:  # a row that Fairlead cannot have written
         yield Finding("problem", f"a record is damaged ({error}); restore a backup")
+
+
+def _ocr(wanted: Sequence[str]) -> Iterator[Finding]:
+    if find_spec("PIL") is None:
+        return  # it is among the missing libraries
+    from fairlead.read.ocr import broken_languages, ocr_setup, tessdata  # noqa: PLC0415 (needs PIL)
+
+    setup = ocr_setup(wanted)
+    if setup.missing:
+        yield Finding("warning", f"scans are not read, or not well: {setup.missing}")
+    broken = broken_languages(setup.languages)
+    if broken:
+        names = ", ".join(f"{name}.traineddata" for name in broken)
+        text = f"Tesseract cannot load {names} in {tessdata()}; install the package(s) again"
+        yield Finding("problem", text)
+    usable = [name for name in setup.languages if name not in broken]
+    if usable:
+        yield Finding("ok", f"OCR works: Tesseract {setup.version} with {', '.join(usable)}")
 
 
 def _store(fairlead: Fairlead) -> Iterator[Finding]:

@@ -10,7 +10,9 @@ from fairlead.cli.completion import complete_customers
 from fairlead.cli.options import json_option
 from fairlead.cli.output import safe
 from fairlead.cli.target import Target, open_target, target_options
+from fairlead.errors import NotAllowed, UnknownCustomer
 from fairlead.model.documents import Event
+from fairlead.model.installation import Installation
 from fairlead.model.json import rfc3339, to_dict
 from fairlead.model.names import check_customer
 
@@ -34,8 +36,20 @@ def events_command(
         check_customer(customer)
     start = after if follow else after or 0
     with open_target(target) as installation:
+        if follow and customer is not None:
+            _say_if_unknown(installation, customer)
         for event in installation.events(after=start, customer=customer, follow=follow):
             click.echo(json.dumps(to_dict(event)) if as_json else safe(_line(event)))
+
+
+def _say_if_unknown(installation: Installation, customer: str) -> None:
+    try:
+        installation.customers.show(customer)
+    except UnknownCustomer:
+        text = f"there is no customer {customer!r} yet; its events follow once there is"
+        click.echo(safe(text), err=True)
+    except NotAllowed:  # a customer's own key
+        return
 
 
 def _line(event: Event) -> str:

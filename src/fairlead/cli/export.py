@@ -20,7 +20,7 @@ from fairlead.cli.target import Target, open_target, target_options
 from fairlead.errors import DataError, NotReady, UnknownDocument, UsageError
 from fairlead.model.documents import EndedDocument
 from fairlead.model.json import to_dict
-from fairlead.model.names import check_customer, check_name
+from fairlead.model.names import check_customer, check_name, with_ending
 from fairlead.model.states import State
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ class _Export:
     def _write(self, result: EndedDocument) -> str:
         """Write the file of a result, if it has one; return its state, or `damaged`."""
         form = str(self._settings["form"])
-        path = self._folder / _file_name(result, ENDINGS[form])
+        path = self._folder / with_ending(_name(result), ENDINGS[form])
         text = result.markdown if form == "markdown" else result.text
         if form == "json":
             content = json.dumps(to_dict(result), indent=2, ensure_ascii=False) + "\n"
@@ -154,10 +154,15 @@ class _Export:
         """Write the files of a result, unless the document was deleted or retried meanwhile."""
         with suppress(NotReady, UnknownDocument):
             result = installation.result(document.id)
-            folder = self._folder / _file_name(document, "")
+            folder = self._folder / self._folder_name(document)
             folder.mkdir(exist_ok=True)
             for file in result.files:
                 self._replace(folder / check_name(file.name), result.file(file.name))
+
+    def _folder_name(self, document: EndedDocument) -> str:
+        """The document's name, without an ending that its text has, too."""
+        name, ending = _name(document), ENDINGS[str(self._settings["form"])]
+        return name[: -len(ending)] if with_ending(name, ending) == name else name
 
     def _replace(self, path: Path, content: bytes) -> None:
         """Write a file atomically."""
@@ -169,7 +174,7 @@ class _Export:
             part.unlink(missing_ok=True)
 
 
-def _file_name(document: EndedDocument, ending: str) -> str:
+def _name(document: EndedDocument) -> str:
     """The document's id and name: names are unique, and files sort by acceptance."""
     name = document.name.encode("utf-8", "replace")[:LONGEST_NAME].decode("utf-8", "ignore")
-    return f"{document.id}-{name}{ending}"
+    return f"{document.id}-{name}"

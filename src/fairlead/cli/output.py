@@ -219,7 +219,7 @@ def fairness_words(fairness: Fairness) -> str:
     """The fairness figures in one line."""
     parts = [f"policy {fairness.policy}"]
     if fairness.jain_index is not None:
-        parts.append(f"Jain's index {fairness.jain_index:.2f} of waiting customers")
+        parts.append(f"Jain's index {fairness.jain_index:.2f} of customers that can start")
     worst = fairness.worst
     if worst is not None and worst.behind > 0:
         parts.append(f"furthest behind its share: {worst.name}, {duration(worst.behind)}")
@@ -231,5 +231,5 @@ def fairness_words(fairness: Fairness) -> str:
     if fairness.newcomer_bound is not None:
         parts.append(f"a new customer starts within {duration(fairness.newcomer_bound)}")
     if fairness.start_bound is not None:
-        parts.append(f"every waiting customer starts within {duration(fairness.start_bound)}")
+        parts.append(f"every customer that can start does within {duration(fairness.start_bound)}")
     return "; ".join(parts)

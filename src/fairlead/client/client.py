@@ -10,6 +10,7 @@ import os
 import secrets
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
@@ -47,6 +48,7 @@ from fairlead.model.installation import AsyncListingPage, NamedSource
 from fairlead.model.json import from_dict, to_dict
 from fairlead.model.keys import LINK_DAYS, Key, Keys, LoginLink, NewKey, NewLink
 from fairlead.model.names import check_idempotency_key
+from fairlead.model.notebook import fields_html, records_html, result_words
 from fairlead.model.pipeline_figures import PipelineFigures, PipelineList
 from fairlead.model.pipelines import DEFAULT_PIPELINE
 from fairlead.model.result_summary import Cause, ResultSummary
@@ -93,6 +95,10 @@ class AsyncTransport(BaseTransport):
         if process not in self._own_http:  # setdefault: another thread may be first
             self._own_http.setdefault(process, httpx.AsyncClient(**self.connection_options()))
         return self._own_http[process]
+
+    @property
+    def state(self) -> str:
+        return "closed" if self._is_closed else "open"
 
     async def close(self) -> None:
         """Close the connections of this process."""
@@ -400,9 +406,13 @@ class AsyncRemoteResult(AsyncGroup):
         self._summary = summary
 
     def __repr__(self) -> str:
-        parts = ["text"] * self._summary.has_text + ["data"] * bool(self.data)
-        parts += [repr(file.name) for file in self.files]
-        return f"<{type(self).__name__} of {self._summary.id}: {', '.join(parts) or 'nothing'}>"
+        summary = self._summary
+        return result_words(
+            self, summary.id, self.files, has_text=summary.has_text, has_data=bool(self.data)
+        )
+
+    def _repr_html_(self) -> str:
+        return records_html(repr(self), self.files)
 
     @property
     async def text(self) -> str | None:
@@ -476,7 +486,14 @@ class AsyncClient:
         await self.close()
 
     def __repr__(self) -> str:
-        return f"AsyncClient({self.url!r})"
+        return f"<{type(self).__name__} of {', '.join(self._place.values())}>"
+
+    def _repr_html_(self) -> str:
+        return fields_html(type(self).__name__, self._place)
+
+    @property
+    def _place(self) -> dict[str, str]:
+        return {"server": self.url, "state": self._transport.state}
 
     @property
     def url(self) -> str:
@@ -677,26 +694,35 @@ class AsyncClient:
 
         Raises NotReady after `timeout` seconds, also if the server did not respond. Of several
         documents, one that is unknown at the start is an error; one that is deleted meanwhile is
-        left out. `on_progress` gets the number of documents that may be pending.
+        left out. `on_progress` gets the number of documents that may be pending: all of them
+        first, then the number that is left, at least every 20 seconds, and 0 at the end.
         """
         deadline = deadline_after(timeout)
         if isinstance(ids, str | Document):
-            return await self._wait(await self._poll(_id_of(ids), 0.0, deadline), deadline)
+            on_progress(1)
+            document = await self._poll(_id_of(ids), 0.0, deadline)
+            document = await self._wait(document, deadline, lambda: on_progress(1))
+            on_progress(0)
+            return document
         all_ids = [_id_of(document) for document in ids]
-        on_progress(len(all_ids))
-        documents = {id_: await self._poll(id_, 0.0, deadline) for id_ in all_ids}
+        on_progress(len(set(all_ids)))
+        documents = {id_: await self._poll(id_, 0.0, deadline) for id_ in dict.fromkeys(all_ids)}
         pending = [document for document in documents.values() if document.state.is_pending]
         for number, document in enumerate(pending):
-            on_progress(len(pending) - number)
+            tell = partial(on_progress, len(pending) - number)
             try:
-                documents[document.id] = await self._wait(document, deadline)
+                documents[document.id] = await self._wait(document, deadline, tell)
             except errors.UnknownDocument:
                 del documents[document.id]
         on_progress(0)
         return [documents[id_] for id_ in all_ids if id_ in documents]
 
-    async def _wait(self, document: Document, deadline: float) -> Document:
+    async def _wait(
+        self, document: Document, deadline: float, tell: Callable[[], None]
+    ) -> Document:
+        """The document when it has ended; `tell` is called whenever it has not."""
         while document.state.is_pending:
+            tell()
             seconds = min(LONG_POLL, seconds_left(deadline))
             if seconds <= 0:
                 raise errors.NotReady(

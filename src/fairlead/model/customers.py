@@ -301,8 +301,10 @@ class Share(Record, frozen=True):
     """One account with waiting documents, or with recent work.
 
     `had_lately` is its recent work in seconds, which fades with the reset interval, and `share` its
-    part of all recent work. `behind` is by how many seconds of work it is behind its share by
-    weight; below 0, it is ahead.
+    part of all recent work. `may_start`: a worker could start one of its waiting documents now; it
+    is not paused or at its cap, and workers serve a queue of it whose quota allows a start. Those
+    accounts compete: `behind` is by how many seconds of work one is behind its share by weight,
+    compared with the others; below 0, it is ahead. It is 0 for all other accounts.
     """
 
     name: str
@@ -311,21 +313,28 @@ class Share(Record, frozen=True):
     behind: float
     weight: float
     waiting: int
+    may_start: bool = True
+
+    @property
+    def competes(self) -> bool:
+        return self.may_start and self.waiting > 0
 
 
 class Overdue(Record, frozen=True):
-    """The customer that has waited longest for a start."""
+    """The customer that could have started longest ago, and for how many seconds it waits."""
 
     customer: str
     seconds: float
 
 
 class Fairness(Record, frozen=True, kw_only=True):
-    """How fair the queue is. `jain_index` is that of waiting accounts; null for fewer than two.
+    """How fair the queue is among the customers that may start documents now.
 
-    A customer without recent work gets its first start within `newcomer_bound` seconds, and every
-    waiting customer gets a start within `start_bound` seconds; null: there is no bound.
-    `bound_broken`: a customer waits longer. `lane_share` is the overdue lane's part of the claims.
+    `waiting_customers` is their number, and `jain_index` that of their accounts; null for fewer
+    than two. A customer without recent work gets its first start within `newcomer_bound` seconds,
+    and every customer that may start gets a start within `start_bound` seconds; null: there is no
+    bound. `bound_broken`: the customer of `most_overdue` waits longer. `lane_share` is the overdue
+    lane's part of the claims.
     """
 
     policy: str
@@ -342,9 +351,9 @@ class Fairness(Record, frozen=True, kw_only=True):
 
     @property
     def worst(self) -> Share | None:
-        """The waiting account that is furthest behind its share."""
-        waiting = (account for account in self.accounts if account.waiting)
-        return max(waiting, key=lambda account: account.behind, default=None)
+        """The account that is furthest behind its share, of those that compete."""
+        competing = (account for account in self.accounts if account.competes)
+        return max(competing, key=lambda account: account.behind, default=None)
 
 
 class Customers(Record, frozen=True):

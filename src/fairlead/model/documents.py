@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from msgspec import Struct, field
 
 from fairlead.model.json import Record, Time
+from fairlead.model.notebook import fields_html
 from fairlead.model.pipelines import DEFAULT_PIPELINE
 from fairlead.model.states import State
 from fairlead.model.submissions import NotBefore
@@ -68,6 +69,8 @@ class ResultFile(Record, frozen=True):
     size: int
     sha256: str
 
+    COLUMNS: ClassVar = ("name", "media_type", "size", "sha256")
+
 
 class Document(Record, frozen=True):
     """A document.
@@ -108,6 +111,26 @@ class Document(Record, frozen=True):
     step: str | None = None
     step_attempt: int | None = None
     files: tuple[ResultFile, ...] = ()
+
+    COLUMNS: ClassVar = ("id", "customer", "name", "state", "priority", "submitted_at", "error")
+
+    def __repr__(self) -> str:
+        kind = type(self).__name__
+        return f"<{kind} {self.id} {self.name!r} of {self.customer!r}: {self._state_words()}>"
+
+    def _state_words(self) -> str:
+        match self.state:
+            case State.WAITING | State.PROCESSING:
+                return f"{self.state}, priority {self.priority}, count {self.count}"
+            case State.DONE if self.seconds is not None:
+                return f"done in {self.seconds:.3g} s"
+            case State.FAILED:
+                return f"failed, {self.error}"
+        return self.state
+
+    def _repr_html_(self) -> str:
+        fields = {name: getattr(self, name) for name in Document.__struct_fields__}
+        return fields_html(f"Document {self.id}", fields)
 
 
 class EndedDocument(Document, frozen=True, kw_only=True):

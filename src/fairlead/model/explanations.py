@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 from msgspec import UNSET, UnsetType, field
 
-from fairlead.model.json import Record, Time
+from fairlead.model.json import Record, Time, rfc3339
+from fairlead.model.notebook import list_html
 from fairlead.model.pipelines import DEFAULT_PIPELINE
 
 
@@ -119,3 +120,17 @@ class Explanation(Record, frozen=True):
     position: int | None
     ahead: Place | None
     forecast: Forecast | None = None
+
+    def __repr__(self) -> str:
+        codes = ", ".join(reason.code for reason in self.reasons)
+        return f"<Explanation of {self.id}: {self._start_words()}{codes}>"
+
+    def _start_words(self) -> str:
+        words = "" if self.position is None else f"position {self.position:,}; "
+        if self.forecast is not None:
+            words += f"start expected at {rfc3339(self.forecast.expected)}; "
+        return words
+
+    def _repr_html_(self) -> str:
+        title = f"Explanation of {self.id} {self._start_words()}".rstrip("; ")
+        return list_html(title, (reason.words or reason.code for reason in self.reasons))

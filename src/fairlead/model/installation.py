@@ -25,6 +25,7 @@ from fairlead.model.customers import Customer, Fairness
 from fairlead.model.documents import Document, EndedDocument, Event, ResultFile, Switched
 from fairlead.model.explanations import Explanation
 from fairlead.model.keys import LINK_DAYS, Key, NewLink
+from fairlead.model.notebook import records_html
 from fairlead.model.pipeline_figures import PipelineFigures
 from fairlead.model.pipelines import DEFAULT_PIPELINE
 from fairlead.model.sources import Source
@@ -38,7 +39,23 @@ NamedSource = Source | tuple[Source, str | None]
 """A source, or a pair of a source and the name of its document."""
 
 
-class ListingPage(Generic[T]):
+class _ShownPage(Generic[T]):
+    """What a shell and a notebook show of a page."""
+
+    items: list[T]
+    next: str | None
+
+    def __repr__(self) -> str:
+        kinds = {type(item).__name__ for item in self.items}
+        what = f" of {', '.join(sorted(kinds))}" if kinds else ""
+        more = "" if self.next is None else ", more follow"
+        return f"<{type(self).__name__}{what}: {len(self.items):,}{more}>"
+
+    def _repr_html_(self) -> str:
+        return records_html(repr(self), self.items)
+
+
+class ListingPage(_ShownPage[T]):
     """One page of a listing, newest first. Iterating over it fetches all following pages too.
 
     `next` is the cursor of the following page; None: this is the last one.
@@ -70,7 +87,7 @@ def listing_page(
     return ListingPage(items, items[-1].id if len(rows) > limit else None, fetch)
 
 
-class AsyncListingPage(Generic[T]):
+class AsyncListingPage(_ShownPage[T]):
     """As `ListingPage`, for `async for`."""
 
     def __init__(

@@ -50,6 +50,11 @@ def check_customer(name: str, *, slashes: bool = False) -> str:
     return name
 
 
+def with_ending(name: str, ending: str) -> str:
+    """The name of a file with this ending, which it may have already."""
+    return name if name.lower().endswith(ending) else name + ending
+
+
 def check_not_nameless(name: str) -> str:
     """The name of a document; InvalidName if it is empty, which differs from None."""
     if not name:

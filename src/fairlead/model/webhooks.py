@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from fairlead.errors import InvalidWebhook, Message
 from fairlead.model.documents import EventKind
@@ -99,6 +99,8 @@ class Delivery(Record, frozen=True):
     code: int | None = None
     answer: str | None = None
     error: str | None = None
+
+    COLUMNS: ClassVar = ("id", "webhook", "kind", "document", "status", "created_at", "attempts")
 
 
 class Deliveries(Record, frozen=True):

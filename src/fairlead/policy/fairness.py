@@ -1,8 +1,9 @@
 """How fair the queue is now, and where a customer stands in it.
 
-The figures cover the accounts that compete with each other: a shared account counts as one. Recent
-work fades with the reset interval, so the figures cover about the last half hour, under both
-policies.
+The figures cover the accounts that compete with each other: a shared account counts as one. Those
+whose documents could not start now do not compete: they are paused or at their cap, their quota
+holds them back, or no worker serves their queue. Recent work fades with the reset interval, so the
+figures cover about the last half hour, under both policies.
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 
 from fairlead.model.customers import Fairness, Overdue, Share, Standing
 from fairlead.policy.fair import BEYOND_ALLOWANCE, WITHIN_ALLOWANCE, Place
-from fairlead.policy.overdue_lane import OverdueLane, waits_since
+from fairlead.policy.overdue_lane import OverdueLane
 from fairlead.policy.queue import Queue, fading
 from fairlead.policy.queue_entry import Entry, Member
 
@@ -24,11 +26,11 @@ _LEAST_WORK = 0.001
 
 
 def jain_index(shares: Sequence[Share]) -> float | None:
-    """Jain's index of the recent work per weight of waiting accounts; None for fewer than two.
+    """Jain's index of the recent work per weight of competing accounts; None for fewer than two.
 
     1: all have had equally much; 1/n: one has had everything.
     """
-    parts = [share.had_lately / share.weight for share in shares if share.waiting]
+    parts = [share.had_lately / share.weight for share in shares if share.competes]
     if len(parts) < 2:
         return None
     squares = sum(part * part for part in parts)
@@ -64,6 +66,7 @@ def figures(
     names: Mapping[int, str],
     now: float,
     workers: int,
+    served: Mapping[str, int],
     longest: float,
     running_left: float,
     lane_claims: int,
@@ -71,17 +74,22 @@ def figures(
 ) -> Fairness:
     """The figures of a queue whose members are all loaded.
 
+    `served` is how many of all `workers` serve each queue; without any, all queues count as served.
     `longest` is the longest document in seconds, `running_left` the seconds left of running
     documents; `lane_claims` of all `claims` went through the overdue lane.
     """
-    queued = [member for member in _competing(queue) if any(_placed_entries(queue, member))]
-    shares = _shares(queue, names, now)
-    overdue = _most_overdue(queue, queued, names, now)
-    bound = start_bound(queue.lane, accounts=len(queued), longest=longest, workers=workers)
+    may_start = _entries_that_may_start(queue, served, now)
+    queued = [member for member in _competing(queue) if member.id in may_start]
+    serving = [served.get(entry.pipeline, workers) for entry in chain(*may_start.values())]
+    shares = _shares(queue, names, now, may_start)
+    overdue = _most_overdue(queue, chain(*(may_start[member.id] for member in queued)), names, now)
+    bound = start_bound(
+        queue.lane, accounts=len(queued), longest=longest, workers=min(serving, default=workers)
+    )
     return Fairness(
         policy=queue.state.policy,
         workers=workers,
-        waiting_customers=sum(map(_may_run, queue.members.values())),
+        waiting_customers=sum(not queue.members[id_].is_account for id_ in may_start),
         jain_index=jain_index(shares),
         most_overdue=overdue,
         lane_share=lane_claims / claims if claims else None,
@@ -162,36 +170,39 @@ def _competing(queue: Queue) -> Iterator[Member]:
     return (member for member in queue.members.values() if not member.is_account)
 
 
-def _may_run(member: Member) -> bool:
-    has_waiting = any(entry.waiting for entry in member.entries.values())
-    return has_waiting and member.may_start_more and not member.is_account
-
-
-def _placed_entries(queue: Queue, member: Member) -> Iterator[Entry]:
-    return (entry for entry in member.entries.values() if queue.place_of(entry) is not None)
+def _entries_that_may_start(
+    queue: Queue, served: Mapping[str, int], now: float
+) -> dict[int, list[Entry]]:
+    """The entries of which workers could start a document now, by member."""
+    waiting = [entry for entry in queue.all_entries() if queue.place_of(entry) is not None]
+    names = {entry.pipeline for entry in waiting}
+    open_ = set(queue.open_pipelines(names & served.keys() if served else names, now))
+    entries: dict[int, list[Entry]] = {}
+    for entry in waiting:
+        if entry.pipeline in open_:
+            entries.setdefault(entry.member.id, []).append(entry)
+    return entries
 
 
 def _most_overdue(
-    queue: Queue, queued: Iterable[Member], names: Mapping[int, str], now: float
+    queue: Queue, entries: Iterable[Entry], names: Mapping[int, str], now: float
 ) -> Overdue | None:
-    """The member that has waited longest for a start."""
-    waits = [
-        (waits_since(member.last_started_at, entry.oldest[1]), names[member.id])
-        for member in queued
-        for entry in _placed_entries(queue, member)
-        if entry.oldest is not None
-    ]
+    """The member that could have started longest ago."""
+    waits = [(queue.could_start_since(entry), names[entry.member.id]) for entry in entries]
     if not waits:
         return None
     since, name = min(waits)
     return Overdue(name, round(max(0.0, now - since), 3))
 
 
-def _shares(queue: Queue, names: Mapping[int, str], now: float) -> tuple[Share, ...]:
+def _shares(
+    queue: Queue, names: Mapping[int, str], now: float, may_start: Container[int]
+) -> tuple[Share, ...]:
     """The accounts with waiting documents or recent work, by name.
 
     Deleted customers stay in the queue as numbers without a name, and are left out.
     """
+    competing = set[int]()
     work, waiting = defaultdict[int, float](float), defaultdict[int, int](int)
     weights: dict[int, float] = {}
     for member in queue.members.values():
@@ -199,19 +210,26 @@ def _shares(queue: Queue, names: Mapping[int, str], now: float) -> tuple[Share, 
             account = member.id if member.account is None else member.account
             weights[account] = queue.members.get(account, member).share.weight
             waiting[account] += member.waiting
+            if member.id in may_start:
+                competing.add(account)
             work[account] += fading(member.work, now - member.work_at, queue.rule.reset_interval)
     listed = [id_ for id_ in work if waiting[id_] or work[id_] >= _LEAST_WORK]
     all_work = sum(work[id_] for id_ in listed)
-    all_weights = sum(weights[id_] for id_ in listed)
+    due = sum(work[id_] for id_ in competing) / (sum(weights[id_] for id_ in competing) or 1.0)
     shares = (
         Share(
             name=names[id_],
             had_lately=round(work[id_], 3),
             share=round(work[id_] / all_work, 4) if all_work else 0.0,
-            behind=round(all_work * weights[id_] / all_weights - work[id_], 3) + 0.0,  # no −0
+            behind=_rounded(due * weights[id_] - work[id_]) if id_ in competing else 0.0,
             weight=weights[id_],
             waiting=waiting[id_],
+            may_start=id_ in competing,
         )
         for id_ in listed
     )
     return tuple(sorted(shares, key=lambda share: share.name))
+
+
+def _rounded(seconds: float) -> float:
+    return round(seconds, 3) + 0.0  # no −0

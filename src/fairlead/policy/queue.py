@@ -36,6 +36,7 @@ from fairlead.policy.queue_events import (
     MemberChanged,
     QueueEvent,
     Reset,
+    Served,
 )
 from fairlead.policy.quotas import Quota
 
@@ -190,12 +191,22 @@ class Queue:
         self._quota(entry.pipeline)
         member.share.queued += estimates
         account = self._account_of(member)
+        if oldest[1] < now:  # it was not in the queue since then
+            self._keep_wait(account or member, entry.pipeline, now)
         if account is not None:
             account.share.queued += estimates
         if entry.add(documents, head, oldest) or account is not None:
             self._settle(member, now)
         else:
             self.changed.add(member)
+
+    def _keep_wait(self, member: Member, pipeline: str, now: float) -> None:
+        """A document that returns does not make its member's wait longer than it was."""
+        entry = member.entries.get(pipeline)
+        if entry is None or entry.place is None or entry.oldest is None:
+            member.resumed_at = now
+        else:
+            member.resumed_at = self.could_start_since(entry)
 
     def _deferred(self, event: Deferred) -> None:
         member = self.member(event.customer)
@@ -217,9 +228,12 @@ class Queue:
 
     def _ended(self, event: Ended) -> None:
         member = self.member(event.customer)
+        could_start = member.may_start_more
         member.processing -= 1
         member.delayed += event.is_delayed
-        self._quota(event.pipeline).end()
+        if not could_start and member.may_start_more:
+            member.resumed_at = event.at
+        self._quota(event.pipeline).end(event.at)
         self._work_done(member, event)
         if self.is_fair and event.charge is not None:
             payer = self.member(event.payer)
@@ -240,9 +254,10 @@ class Queue:
         if self.is_fair and member.account != event.account:
             self._move(member, event.account, event.at)
         member.account = event.account
-        if member.is_paused and not event.is_paused:
-            member.resumed_at = event.at
+        could_start = member.may_start_more
         member.is_paused, member.cap = event.is_paused, event.cap
+        if not could_start and member.may_start_more:
+            member.resumed_at = event.at
         owner = member
         if event.account is not None:
             owner = self._shared_account(event.account)
@@ -258,6 +273,11 @@ class Queue:
             self._clock_of(member).forgive(member.share, event.at)
         self._settle(member, event.at)
 
+    def _served(self, event: Served) -> None:
+        quota = self.state.quotas.get(event.pipeline)
+        if quota is not None:  # it had documents
+            quota.reopen(event.at)
+
     _FOLDS: ClassVar[dict[type, Callable[..., None]]] = {
         Arrived: _arrived,
         Deferred: _deferred,
@@ -265,6 +285,7 @@ class Queue:
         Ended: _ended,
         MemberChanged: _member_changed,
         Reset: _reset,
+        Served: _served,
     }
 
     def _move(self, member: Member, to: int | None, now: float) -> None:
@@ -323,6 +344,8 @@ class Queue:
             if self._may_run(member):
                 if share.place is None:
                     self._clock_of(member).enter(share, now)
+                    if member.is_account:
+                        member.resumed_at = now
             elif share.place is not None:
                 self._clock_of(member).leave(share, now)
         if account is None:
@@ -403,6 +426,15 @@ class Queue:
         tie = place[2] if self.is_fair and place is not None else number
         return waits_since(entry.member.last_started_at, submitted_at), tie
 
+    def could_start_since(self, entry: Entry) -> float:
+        """Since when a placed entry waits and could have started.
+
+        A pause, a cap, a quota and a queue without workers end the wait.
+        """
+        quota = self.state.quotas.get(entry.pipeline)
+        reopened_at = None if quota is None else quota.reopened_at
+        return max(self.wait_of(entry)[0], entry.member.resumed_at or 0.0, reopened_at or 0.0)
+
     # --- choosing ---
 
     def choose(
@@ -418,7 +450,7 @@ class Queue:
         """
         starts: list[Start] = []
         while len(starts) < number and not self.needs_documents:
-            open_ = self._open(self._places if pipelines is None else pipelines, now)
+            open_ = self.open_pipelines(self._places if pipelines is None else pipelines, now)
             entry, through_lane = self._next(open_, now)
             if entry is None:
                 break
@@ -437,7 +469,7 @@ class Queue:
         ]
         return min(times, default=inf)
 
-    def _open(self, pipelines: Iterable[str], now: float) -> list[str]:
+    def open_pipelines(self, pipelines: Iterable[str], now: float) -> list[str]:
         """The pipelines whose quotas let a document start now."""
         quotas = self.state.quotas
         return [name for name in pipelines if name not in quotas or quotas[name].is_open(now)]
@@ -516,18 +548,24 @@ class Queue:
                     entries.append(entry)
         return [entry for entry in entries if entry.waiting]
 
-    def longest_wait(self, now: float) -> tuple[float, Entry] | None:
-        """The loaded entry that has waited longest for a start, and since when.
+    def longest_untold_wait(
+        self, now: float, before: float, pipelines: Sequence[str] | None = None
+    ) -> tuple[float, Entry] | None:
+        """The loaded entry that could have started longest ago, and since when.
 
-        Entries that a quota holds back do not count.
+        Only waits that began before a time, in queues whose quotas let a document start now, and
+        that were not told of.
         """
         waits = [
-            (max(self.wait_of(entry)[0], entry.member.resumed_at or 0.0), entry)
-            for pipeline in self._open(self._waits, now)
-            for _, _, entry in self._waits[pipeline][:1]
-            if entry.place is not None
+            (self.could_start_since(entry), entry)
+            for pipeline in self.open_pipelines(
+                self._waits if pipelines is None else pipelines, now
+            )
+            for since, _, entry in self._waits.get(pipeline, ())
+            if since < before and entry.place is not None and entry.oldest is not None
         ]
-        return min(waits, default=None, key=itemgetter(0))
+        untold = (wait for wait in waits if wait[0] < before and wait[0] != wait[1].member.told_of)
+        return min(untold, default=None, key=itemgetter(0))
 
     # --- a start ---
 

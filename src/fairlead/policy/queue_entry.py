@@ -61,6 +61,8 @@ class Member:
     """The time of `work`, which fades with the reset interval; for figures, not for the order."""
     inner_clock: FairClock | None = None
     resumed_at: float | None = None
+    """Since when its documents may start: it was resumed, is below its cap again, or an old
+    document returned to the queue. A wait before that does not count for the bound on starts."""
     told_of: float | None = None
     """When the wait began that was last reported for exceeding the bound."""
     entries: dict[str, Entry] = field(default_factory=dict)

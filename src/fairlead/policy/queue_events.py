@@ -82,6 +82,13 @@ class Reset(Struct, frozen=True, tag="reset", array_like=True):
     customer: int
 
 
+class Served(Struct, frozen=True, tag="served", array_like=True):
+    """Workers serve a queue that none served before."""
+
+    at: float
+    pipeline: str
+
+
 class Tallied(Struct, frozen=True, tag="tally", array_like=True):
     """The number of documents of a priority in a state changed by `documents`."""
 
@@ -99,5 +106,7 @@ class Learned(Struct, frozen=True, tag="cost", array_like=True):
     seconds: tuple[float, ...]
 
 
-QueueEvent = Arrived | Deferred | Dropped | Ended | MemberChanged | Reset
+MemberEvent = Arrived | Deferred | Dropped | Ended | MemberChanged | Reset
+"""What happened to a member of the queue."""
+QueueEvent = MemberEvent | Served
 StoredEvent = QueueEvent | Tallied | Learned

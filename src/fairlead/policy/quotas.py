@@ -13,7 +13,8 @@ class Quota:
     """A pipeline's quota and its use.
 
     `rate` is starts per second, kept by a token bucket that holds one second's starts, at least
-    one. `tokens` None: the bucket has never been used and is full.
+    one. `tokens` None: the bucket has never been used and is full. `reopened_at` is when documents
+    could start again after the quota, or a lack of workers, had held them back; None: never.
     """
 
     rate: float | None = None
@@ -21,6 +22,7 @@ class Quota:
     running: int = 0
     tokens: float | None = None
     tokens_at: float = 0.0
+    reopened_at: float | None = None
 
     def is_open(self, now: float) -> bool:
         """Whether a document may start now."""
@@ -41,9 +43,17 @@ class Quota:
         if self.rate is not None:
             self.tokens = self._filled(now) - 1.0
             self.tokens_at = max(self.tokens_at, now)
+            if not self.has_token(now):
+                self.reopen(self.opens_at(now))
 
-    def end(self) -> None:
+    def end(self, now: float) -> None:
+        if self.max_running is not None and self.running >= self.max_running:
+            self.reopen(now)
         self.running = max(0, self.running - 1)
+
+    def reopen(self, at: float) -> None:
+        """Documents may start from this time; before it, they could not."""
+        self.reopened_at = at if self.reopened_at is None else max(self.reopened_at, at)
 
     def opens_at(self, now: float) -> float:
         """When the next token is available; `now` if one is."""

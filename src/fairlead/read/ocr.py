@@ -6,7 +6,7 @@ import importlib
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, cached_property, lru_cache, partial
 from pathlib import Path
@@ -85,6 +85,41 @@ def tessdata() -> Path | None:
     return next((folder for folder in folders if any(folder.glob("*.traineddata"))), None)
 
 
+class OcrSetup(NamedTuple):
+    """Tesseract's version, its languages that are installed, and a sentence on what is missing."""
+
+    version: str | None
+    languages: tuple[str, ...]
+    missing: str | None
+
+
+def ocr_setup(wanted: Sequence[str]) -> OcrSetup:
+    """What this machine has of the library and the wanted languages."""
+    need = "reading pictures of text needs"
+    library, folder = _library(), tessdata()
+    if library is None:
+        return OcrSetup(None, (), f"{need} the extra ocr: pip install 'fairlead[ocr]'")
+    installed = tuple(n for n in wanted if folder and (folder / f"{n}.traineddata").exists())
+    missing = [name.replace("_", "-") for name in wanted if name not in installed]
+    packages = " ".join(f"tesseract-ocr-{name}" for name in missing)
+    version = library.tesseract_version().split()[1]
+    return OcrSetup(version, installed, f"{need} the package(s) {packages}" if missing else None)
+
+
+def broken_languages(languages: Iterable[str]) -> list[str]:
+    """The installed languages that Tesseract cannot load."""
+    with _without_stderr():
+        return [name for name in languages if not _can_load(name)]
+
+
+def _can_load(language: str) -> bool:
+    try:
+        _library().PyTessBaseAPI(path=f"{tessdata()}/", lang=language).End()
+    except RuntimeError:
+        return False
+    return True
+
+
 class Ocr:
     """Reads the pictures of one document; warns if the library or a language is missing."""
 
@@ -131,19 +166,12 @@ class Ocr:
     @cached_property
     def _languages(self) -> tuple[str, ...]:
         """The wanted languages that are installed."""
-        need = "reading pictures of text needs"
-        if _library() is None:
-            self.draft.warn(f"{need} the extra ocr: pip install 'fairlead[ocr]'")
-            return ()
-        folder = tessdata()
-        installed = [n for n in self._wanted if folder and (folder / f"{n}.traineddata").exists()]
-        missing = [name.replace("_", "-") for name in self._wanted if name not in installed]
-        if missing:
-            packages = " ".join(f"tesseract-ocr-{name}" for name in missing)
-            self.draft.warn(f"{need} the package(s) {packages}")
-        if installed:
-            self.draft.extractor += f", Tesseract {_library().tesseract_version().split()[1]}"
-        return tuple(installed)
+        setup = ocr_setup(self._wanted)
+        if setup.missing:
+            self.draft.warn(setup.missing)
+        if setup.languages:
+            self.draft.extractor += f", Tesseract {setup.version}"
+        return setup.languages
 
     def _turned(self, result: _Recognised, language: str) -> _Recognised:
         """Turn the picture to the orientation with the highest confidence."""

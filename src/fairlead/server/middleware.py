@@ -230,11 +230,18 @@ def as_problem(error: Exception, scope: Scope) -> Problem:
     )
 
 
+_SUBMIT = "curl -X POST -T invoice.pdf '…/v1/documents?name=invoice.pdf'"
+
+
 def _of_http(error: HTTPException, scope: Scope) -> Problem:
     """Errors of the framework: an unknown path or method."""
     if error.status_code == 405:
         method = scope["method"][:20]
         text = Message("this URL does not allow the method {method}", method=method)
+        if method == "PUT" and scope["path"].startswith("/v1/documents"):  # curl -T
+            text = Message(
+                "documents are submitted with POST, for example: {command}", command=_SUBMIT
+            )
         problem = Problem("method-not-allowed", text)
         problem.headers = {"Allow": ", ".join(sorted(_allowed_methods(scope)))}
         return problem

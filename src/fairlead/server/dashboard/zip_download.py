@@ -11,6 +11,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response, StreamingResponse
 
 from fairlead.errors import NotReady, UnknownDocument
+from fairlead.model.names import with_ending
 from fairlead.server.dashboard.documents import visible
 from fairlead.server.dashboard.page import PageRequest, PageRoute, caller_page
 
@@ -34,7 +35,7 @@ async def texts(
 
 def _names(page: PageRequest, ids: Iterable[str]) -> dict[str, str]:
     """The file names by document id; raises if the caller may not see one of the documents."""
-    return {id_: f"{id_}-{visible(page, id_).name}.txt" for id_ in ids}
+    return {id_: with_ending(f"{id_}-{visible(page, id_).name}", ".txt") for id_ in ids}
 
 
 async def _pieces(page: PageRequest, names: dict[str, str]) -> AsyncIterator[bytes]:

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from fairlead.errors import Message
+from fairlead.model.names import check_customer
 from fairlead.server import schemas
 from fairlead.server.auth import Caller
 from fairlead.server.context import ServerContext, authenticated
@@ -44,12 +45,15 @@ async def events(
 
     `Last-Event-ID`, or `after` in the first request, resumes after that event without gap or
     repeat; without them the stream begins now. With `follow=false` it ends at the newest event.
+    The stream of a customer that does not exist yet has events once it does.
     A reader that is too slow gets `event: end` with the reason.
     """
     context, caller = await authenticated(request)
     customer = caller.customer_filter(customer)
     if caller.customer is None and customer is not None:
-        await context.ask(context.fairlead.store.customer, customer)  # raises if it is unknown
+        check_customer(customer)
+        if not follow:
+            await context.ask(context.fairlead.store.customer, customer)  # raises if it is unknown
     last = _last_event(request.headers.get("last-event-id"))
     last = after if last is None else last
     newest = await context.ask(context.fairlead.store.last_event)

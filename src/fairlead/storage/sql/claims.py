@@ -17,9 +17,11 @@ from fairlead.model.pipelines import DEFAULT_PIPELINE, ClaimLimit, ClaimRequest
 from fairlead.policy.fairness import start_bound
 from fairlead.policy.queue import MayStart, Start
 from fairlead.policy.queue_entry import QueuedDocument
+from fairlead.policy.queue_events import Served
 from fairlead.storage.sql.ends import Running, rescue_expired
 from fairlead.storage.sql.queries import Connection, sql
 from fairlead.storage.sql.queue_rows import EVENTS_AT_ONCE, LoadedQueue
+from fairlead.storage.sql.quotas import served_queues, serving_workers
 from fairlead.storage.sql.transaction import NOBODY, Transaction
 from fairlead.storage.sql.waiting_rows import Waiting, arrived
 
@@ -198,7 +200,7 @@ def claim_documents(
         loaded.load_unknown(1)
         _save(loaded, tx, [])
         return lambda: ClaimResult([], is_partial=True, extent=extent)
-    _report_broken_bound(loaded, tx)
+    _report_broken_bound(loaded, tx, requested)
     assignments = _choose(loaded, tx, requested, extent)
     is_partial = bool(loaded.queue.needs_entries)
     opens_in = loaded.queue.opens_at(tx.now, requested.pipelines) - tx.now
@@ -306,20 +308,27 @@ def _queue_due(loaded: LoadedQueue, tx: Transaction, due: Sequence[Waiting]) -> 
     loaded.queue.fold(arrived(tx.now, [row], were_delayed=1) for row in due)
 
 
-def _report_broken_bound(loaded: LoadedQueue, tx: Transaction) -> None:
-    """Add one event for a customer that has waited for a start longer than the bound."""
+def _report_broken_bound(loaded: LoadedQueue, tx: Transaction, requested: Requested) -> None:
+    """Add one event for a customer that could start longer ago than the bound allows.
+
+    Only of queues from which this claim may take a document.
+    """
     loaded.load_unknown(1)
-    longest = loaded.queue.longest_wait(tx.now)
     lane = tx.rules.lane
-    if longest is None or lane is None or tx.now - longest[0] <= lane.after:
+    now, ahead = _idle_workers(requested)
+    requests = [*now.open_requests(), *ahead.open_requests()]
+    if lane is None or not requests:
+        return
+    queues = _all_pipelines([names for names, _ in requests])
+    longest = loaded.queue.longest_untold_wait(tx.now, tx.now - lane.after, queues)
+    if longest is None:
         return
     since, entry = longest
     waited, member = tx.now - since, entry.member
-    workers = tx.connection.execute(sql("workers"), (tx.now,)).get
-    least = start_bound(lane, accounts=1, longest=loaded.longest, workers=workers)
-    if least is None or waited <= least or member.told_of == since:
-        return
-    accounts = tx.connection.execute(sql("number_of_entries")).get
+    served = serving_workers(tx.connection, tx.rules, tx.now)
+    names = (tx.connection.array(sorted(served)),)
+    accounts = tx.connection.execute(sql("number_of_entries"), names).get
+    workers = served.get(entry.pipeline, 0)
     bound = start_bound(lane, accounts=accounts, longest=loaded.longest, workers=workers)
     if bound is not None and waited > bound:
         member.told_of = since
@@ -570,6 +579,9 @@ def _customers_of(tx: Transaction, claims: Iterable[Claim]) -> dict[str, int]:
 
 def attend(tx: Transaction, report: EngineReport) -> None:
     """Record an engine's workers as alive for the duration of a lease."""
+    if report.workers:
+        for queue in sorted(set(report.queues) - served_queues(tx.connection, tx.now)):
+            tx.add_queue_event(Served(tx.now, queue))
     until = tx.now + tx.rules.lease
     queues, steps = to_json(report.queues).decode(), to_json(report.steps).decode()
     row = (report.engine, report.workers, until, queues, steps)

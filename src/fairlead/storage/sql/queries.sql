@@ -252,8 +252,9 @@ WHERE pipeline = ? AND waits_since IS NOT NULL AND waits_since < ?
 ORDER BY waits_since, tie LIMIT ?;
 
 -- name: number_of_entries
--- The number of entries that may run.
-SELECT count(*) FROM queue_entries WHERE waits_since IS NOT NULL;
+-- The number of members with documents of these pipelines that may run.
+SELECT count(DISTINCT member) FROM queue_entries
+WHERE waits_since IS NOT NULL AND pipeline IN (SELECT value FROM json_each(?));
 
 -- name: members
 SELECT

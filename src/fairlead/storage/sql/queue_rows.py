@@ -14,7 +14,7 @@ from fairlead.policy.costs import CostBucket, LearnedCosts, learn
 from fairlead.policy.fair import FairClock, FairShare
 from fairlead.policy.queue import PolicyName, Queue, QueueState
 from fairlead.policy.queue_entry import Entry, Member, QueuedDocument
-from fairlead.policy.queue_events import Learned, QueueEvent, StoredEvent, Tallied
+from fairlead.policy.queue_events import Learned, QueueEvent, Served, StoredEvent, Tallied
 from fairlead.policy.quotas import Quota
 from fairlead.policy.rules import Rules
 from fairlead.storage.sql.queries import Connection, sql
@@ -110,7 +110,7 @@ class LoadedQueue:
         """The members that the events concern."""
         members: set[int] = set()
         for event in self.events:
-            if not isinstance(event, Tallied | Learned):
+            if not isinstance(event, Tallied | Learned | Served):
                 members.add(event.customer)
                 for other in (getattr(event, "payer", None), getattr(event, "account", None)):
                     if other is not None:
@@ -334,12 +334,13 @@ class LoadedQueue:
     # --- folding ---
 
     def fold(self, only: Collection[int] | None = None) -> None:
-        """Bring the queue up to the events; `only` those of these members."""
+        """Bring the queue up to the events; of those of members, `only` those of these."""
         self.queue.queue_loaded()
         self.queue.fold(
             event
             for event in self.events
-            if not isinstance(event, Tallied | Learned) and (only is None or event.customer in only)
+            if not isinstance(event, Tallied | Learned)
+            and (only is None or isinstance(event, Served) or event.customer in only)
         )
 
     # --- saving ---

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable
+from math import inf
 
 from fairlead.model.engines import EngineReport, StepUse
 from fairlead.model.explanations import PipelineState
@@ -21,7 +23,7 @@ _NO_EVENTS = 0
 def differs(connection: Connection, rules: Rules, pipelines: Iterable[Pipeline]) -> bool:
     """Whether a stored quota differs; usually none does, and a start writes nothing."""
     stored = LoadedQueue(connection, rules, _NO_EVENTS).read().queue.state.quotas
-    return any(_quota(stored.get(own.name), own) is not None for own in pipelines)
+    return any(_quota(stored.get(own.name), own, 0.0) is not None for own in pipelines)
 
 
 def save(tx: Transaction, pipelines: Iterable[Pipeline]) -> list[str]:
@@ -31,7 +33,7 @@ def save(tx: Transaction, pipelines: Iterable[Pipeline]) -> list[str]:
     changes = []
     for pipeline in pipelines:
         before = stored.get(pipeline.name)
-        after = _quota(before, pipeline)
+        after = _quota(before, pipeline, tx.now)
         if after is None:
             continue
         stored[pipeline.name] = after
@@ -45,13 +47,14 @@ def save(tx: Transaction, pipelines: Iterable[Pipeline]) -> list[str]:
     return changes
 
 
-def _quota(before: Quota | None, pipeline: Pipeline) -> Quota | None:
+def _quota(before: Quota | None, pipeline: Pipeline, now: float) -> Quota | None:
     """The quota with the limits of the pipeline and its present use; None: it does not change."""
     quota = Quota() if before is None else before
     limits = (pipeline.rate, pipeline.max_running)
     if (quota.rate, quota.max_running) == limits:
         return None
-    return Quota(*limits, running=quota.running)
+    reopened_at = quota.reopened_at if quota.is_open(now) else now
+    return Quota(*limits, running=quota.running, reopened_at=reopened_at)
 
 
 def state(connection: Connection, rules: Rules, now: float, name: str) -> PipelineState:
@@ -98,3 +101,16 @@ def served_queues(connection: Connection, now: float) -> set[str]:
     """The queues that a running worker serves, or that were polled over HTTP lately."""
     rows = connection.execute(sql("served_pipelines"), (now,))
     return {name for (names,) in rows for name in json.loads(names)}
+
+
+def serving_workers(connection: Connection, rules: Rules, now: float) -> dict[str, int]:
+    """How many documents of each queue are processed at once, at the least.
+
+    An engine does not report which queues need a step, so its narrowest step counts for all.
+    """
+    workers = Counter[str]()
+    for report in engines(connection, rules, now):
+        narrowest = min((use.capacity for use in report.steps if use.capacity), default=inf)
+        if report.workers:
+            workers.update(dict.fromkeys(report.queues, int(min(report.workers, narrowest))))
+    return workers

@@ -34,6 +34,7 @@ from fairlead.policy.rules import Rules
 from fairlead.storage.sql import rows
 from fairlead.storage.sql.queries import Connection, sql
 from fairlead.storage.sql.queue_rows import LoadedQueue, decode_events, load_folded
+from fairlead.storage.sql.quotas import serving_workers
 
 _ANY = 2**62
 _OF_NUMBERS = " WHERE d.seq IN (SELECT value FROM json_each(?))"
@@ -338,6 +339,7 @@ def fairness(connection: Connection, rules: Rules, now: float) -> Fairness:
         names=names,
         now=now,
         workers=connection.execute(sql("workers"), (now,)).get,
+        served=serving_workers(connection, rules, now),
         longest=loaded.longest,
         running_left=left,
         lane_claims=loaded.stored.lane_claims,
