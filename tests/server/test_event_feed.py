@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,17 @@ import pytest
 from apikit import PATIENT
 
 from fairlead import Fairlead
+from fairlead.errors import LimitReached
 from fairlead.model.documents import Event, EventKind
 from fairlead.server.auth import Caller
 from fairlead.server.context import ServerContext
-from fairlead.server.event_feed import MOST_QUEUED, EncodedEvent, EventFeed, EventQueue
+from fairlead.server.event_feed import (
+    MOST_QUEUED,
+    MOST_STREAMS_OF_A_KEY,
+    EncodedEvent,
+    EventFeed,
+    EventQueue,
+)
 from fairlead.server.routes.events import event_stream
 
 
@@ -89,3 +97,14 @@ def test_a_stream_of_a_key_that_was_revoked_before_it_listened_ends(tmp_path: Pa
 
     with Fairlead(tmp_path) as fairlead:
         assert b"revoked" in asyncio.run(listen(fairlead))[-1]
+
+
+def test_a_key_has_a_bounded_number_of_streams(tmp_path: Path) -> None:
+    with Fairlead(tmp_path) as fairlead, ExitStack() as streams:
+        feed = EventFeed(fairlead)
+        for _ in range(MOST_STREAMS_OF_A_KEY):
+            feed.check_streams("key")
+            streams.enter_context(feed.subscription("acme", "key"))
+        with pytest.raises(LimitReached, match="a key may have 500 open event streams"):
+            feed.check_streams("key")
+        feed.check_streams("another")

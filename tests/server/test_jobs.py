@@ -20,6 +20,7 @@ from fairlead.model.documents import Moved
 from fairlead.model.results import Content, Interim
 from fairlead.model.states import State
 from fairlead.server.app import create_app
+from fairlead.worker import pulled_jobs
 
 PIPELINES = {
     "first": {"steps": ["pull:x", "pull:y"]},
@@ -333,6 +334,37 @@ def test_renewing_keeps_a_job_and_says_how_far_it_is(run: Callable[[Test], None]
         assert await site.claim() == []
         kinds = [event.data for event in site.fairlead.store.events_of(id_)]
         assert {"pages_done": 3, "pages": 10} in kinds
+
+    run(test)
+
+
+def test_a_job_is_not_renewed_for_ever(
+    run: Callable[[Test], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program must not hold a document as long as it likes."""
+    monkeypatch.setattr(pulled_jobs, "LONGEST_JOB", 4 * LEASE)
+
+    async def test(site: Site) -> None:
+        site.submit()
+        job = await site.one()
+        for _ in range(8):
+            site.clock.now += LEASE / 2
+            renewed = await site.mine.post(f"/v1/jobs/{job['token']}/renew")
+            assert renewed.status_code == 200, renewed.text
+        site.clock.now += 1
+        refused(await site.mine.post(f"/v1/jobs/{job['token']}/renew"), 409, "job-lost")
+        site.clock.now += LEASE
+        assert (await site.one())["document"] == job["document"]
+
+    run(test)
+
+
+@pytest.mark.parametrize("fence", ["9" * 19, "9" * 16, "9" * 400, "-1", "\u0663"])
+def test_a_fence_that_no_claim_has_is_a_lost_job(run: Callable[[Test], None], fence: str) -> None:
+    async def test(site: Site) -> None:
+        site.submit()
+        id_ = (await site.one())["token"].partition(".")[0]
+        refused(await site.mine.post(f"/v1/jobs/{id_}.{fence}/renew"), 409, "job-lost")
 
     run(test)
 

@@ -14,6 +14,7 @@ from msgspec.structs import asdict
 
 from fairlead.app import Fairlead
 from fairlead.backoff import Backoff
+from fairlead.errors import LimitReached
 from fairlead.model.documents import Event
 from fairlead.model.json import to_json
 from fairlead.server.sse import StreamQueue
@@ -57,6 +58,8 @@ def _sse_text(event: Event, *, for_operator: bool) -> bytes:
         data["data"] = {name: v for name, v in event.data.items() if name not in OPERATORS_ONLY}
     return b"id: %d\nevent: %s\ndata: %s\n\n" % (event.seq, event.kind.encode(), to_json(data))
 
+
+MOST_STREAMS_OF_A_KEY = 500
 
 EventQueue = StreamQueue[EncodedEvent]
 
@@ -105,6 +108,14 @@ class EventFeed:
 
     def close(self) -> None:
         self._service.stop()
+
+    def check_streams(self, key_id: str) -> None:
+        """Raise LimitReached if the key has as many open streams as it may have."""
+        if sum(queue.key_id == key_id for queue in self._queues) >= MOST_STREAMS_OF_A_KEY:
+            raise LimitReached(
+                f"a key may have {MOST_STREAMS_OF_A_KEY} open event streams; close one, or read "
+                "the events of all customers in one stream"
+            )
 
     @contextmanager
     def subscription(self, customer: str | None, key_id: str) -> Iterator[EventQueue]:

@@ -36,6 +36,8 @@ from fairlead.server.descriptions import FIELDS
 from fairlead.server.problems import KINDS, MEDIA_TYPE, Problem, problem_details
 
 T = TypeVar("T")
+MOST_JOBS = 100
+"""Jobs of one claim."""
 Name = Annotated[str, Meta(min_length=1, max_length=200)]
 Url = Annotated[str, Meta(min_length=1, max_length=2000)]
 Password = Annotated[str, Meta(max_length=1000)]
@@ -156,7 +158,7 @@ class JobsWanted(Body):
     """
 
     steps: Annotated[list[Step], Meta(min_length=1, max_length=100)]
-    max: Annotated[int, Meta(ge=1, le=100)] = 1
+    max: Annotated[int, Meta(ge=1, le=MOST_JOBS)] = 1
     wait: Annotated[float, Meta(ge=0, le=60)] = 0.0
 
 

@@ -45,6 +45,8 @@ class HeldJob(NamedTuple):
     run: PipelineRun
 
 
+LONGEST_JOB = 86_400.0
+"""Seconds after which a job is not renewed: a program must not hold a document for ever."""
 _LONGEST_FENCE = 16
 """The digits of the largest fence; longer numbers are none."""
 
@@ -103,7 +105,7 @@ class PulledJobs:
 
     def renew(self, job: HeldJob, progress: tuple[int, int] | None = None) -> float:
         """Renew the lease; return for how many seconds it holds."""
-        if self._store.renew([job.claim]):
+        if self._seconds(job) > LONGEST_JOB or self._store.renew([job.claim]):
             raise JobLost(_LOST)
         self._attend(job.claim.worker.partition("#")[0], job.step)
         if progress is not None:

@@ -63,6 +63,7 @@ async def events(
         return SseResponse(
             _stored_events(context, caller, customer, start), context.metrics.streams
         )
+    context.event_feed.check_streams(caller.key_id)
     stream = event_stream(context, caller, customer, start, announces_start=is_new)
     return SseResponse(stream, context.metrics.streams)
 
