@@ -16,6 +16,8 @@ from needs import need
 from fairlead import Fairlead
 from fairlead.cli import main
 from fairlead.errors import DamagedData
+from fairlead.model.documents import Delayed
+from fairlead.model.results import Interim
 from fairlead.read import ocr
 from fairlead.read.ocr import tessdata
 
@@ -164,3 +166,18 @@ def test_the_sweep_stops_at_many_orphans(tmp_path: Path) -> None:
         assert all(fairlead.files.path(key).exists() for key in keys)
         fairlead.files.delete(keys[:1])
         assert fairlead.services.sweep() == 50
+
+
+def test_a_step_that_asks_again_and_again_is_named(tmp_path: Path) -> None:
+    with Fairlead(
+        tmp_path, settings={"pipelines": {"default": {"steps": ["pull:erp"]}}}
+    ) as fairlead:
+        document = fairlead.submit("acme", b"x", name="a.txt")
+        claim = fairlead.store.claim("worker")
+        assert claim is not None
+        asked = Interim(("pull:erp",), later=20, later_since=0.0)
+        fairlead.store.finish(claim, Delayed(1.0, asked))
+        result = CliRunner().invoke(main, ["doctor", "--data", str(tmp_path)])
+        assert document.id not in result.output
+    assert "step pull:erp asks again and again to be called later" in result.output
+    assert "for 1 document, up to 20 times" in result.output

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
 from storekit import DONE, LEASE, Clock, RulesInForce, must_claim, submit
 
-from fairlead.model.documents import Broken, Delayed, Document, Failed, ResultFile, Saved
+from fairlead.model.documents import (
+    Broken,
+    Delayed,
+    Document,
+    EventKind,
+    Failed,
+    ResultFile,
+    Saved,
+)
 from fairlead.model.pipelines import DEFAULT_PIPELINES, Pipeline
-from fairlead.model.results import Content, Interim, InterimPart, decode_interim
+from fairlead.model.results import AskingStep, Content, Interim, InterimPart, decode_interim
 from fairlead.model.states import State
 from fairlead.policy.retry import RetryRule
 from fairlead.storage import Store
@@ -184,3 +193,15 @@ def test_a_document_that_is_done_names_its_files(store: Store) -> None:
         ResultFile("stamped.pdf", "application/pdf", 100_000, "f" * 64),
     )
     assert (done.step, done.step_attempt) == (None, None)
+
+
+def test_steps_that_ask_again_and_again_are_told_with_one_event(store: Store, clock: Clock) -> None:
+    document = one(store)
+    for number in range(1, 4):
+        asked = replace(FOUND, later=number, later_since=clock.now)
+        assert store.finish(must_claim(store), Delayed(1.0, asked)) is Saved.SAVED
+        clock.advance(2)
+    events = [event.kind for event in store.events_of(document.id)]
+    assert events.count(EventKind.REQUEUED) == 1
+    assert store.asking_steps(4) == []
+    assert store.asking_steps(3) == [AskingStep("invoices:fields", 1, 3)]

@@ -30,6 +30,8 @@ from fairlead.model.capacity import Capacity, ProblemCause, QueueProblem
 from fairlead.worker.liveness import is_known_dead
 from fairlead.worker.sandbox import kernel_features
 
+MANY_CALLS = 20
+"""Calls of a step for one document, each of which asked for a later one, that are worth telling."""
 LITTLE_ROOM = 500_000_000
 LIBRARIES = (
     "charset_normalizer",
@@ -93,7 +95,7 @@ def _data(data: Path, *, deep: bool) -> Iterator[Finding]:
                 yield from _work(fairlead, capacity)
             else:
                 yield from _broker(fairlead)
-            yield from _steps(capacity)
+            yield from _steps(fairlead, capacity)
             yield from _dead(fairlead)
             yield from _fairness(fairlead)
             yield from _room(fairlead)
@@ -169,8 +171,8 @@ def _pulled_queues(fairlead: Fairlead) -> set[str]:
     return {queue.name for queue in queues if queue.pulled is not None}
 
 
-def _steps(capacity: Capacity) -> Iterator[Finding]:
-    """The use of the steps, and the pipelines that cannot run."""
+def _steps(fairlead: Fairlead, capacity: Capacity) -> Iterator[Finding]:
+    """The use of the steps, those that never come to an end, and pipelines that cannot run."""
     if capacity.steps:
         yield Finding("ok", f"steps: {', '.join(step_words(step) for step in capacity.steps)}")
     for pulled in capacity.pulled:
@@ -178,6 +180,13 @@ def _steps(capacity: Capacity) -> Iterator[Finding]:
     for step in capacity.steps:
         if step.problem is not None and step.engines:
             yield Finding("warning", f"in some engines: {step.problem}")
+    for asking in fairlead.store.asking_steps(MANY_CALLS):
+        documents = counted(asking.documents, "document")
+        yield Finding(
+            "warning",
+            f"step {asking.step} asks again and again to be called later (RetryLater), for "
+            f"{documents}, up to {asking.most_calls:,} times; see: fairlead docs why",
+        )
     for problem in capacity.problems:
         is_of_step = problem.cause is ProblemCause.STEP
         yield Finding("problem" if is_of_step else "warning", problem.message + _advice(problem))

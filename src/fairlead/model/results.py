@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Struct, field
@@ -44,6 +44,14 @@ class InterimPart(Struct, frozen=True):
             content=self.content,
             pipeline=self.pipeline,
         )
+
+
+class AskingStep(NamedTuple):
+    """A step that asks again and again to be called later: for how many documents, how often."""
+
+    step: str
+    documents: int
+    most_calls: int
 
 
 class Interim(Struct, frozen=True):

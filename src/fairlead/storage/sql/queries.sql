@@ -164,6 +164,11 @@ DELETE FROM interim WHERE document IN (SELECT value FROM json_each(?));
 -- name: settled_claims
 SELECT document, settled FROM interim WHERE document IN (SELECT value FROM json_each(?));
 
+-- name: asking_steps
+-- Steps that have asked at least so often to be called again later: their documents, most calls.
+SELECT step, count(*), max(later) FROM interim WHERE later >= ? AND step IS NOT NULL
+GROUP BY step ORDER BY step;
+
 -- name: interim_keys
 -- The keys of the blobs of documents between two steps.
 SELECT keys FROM interim WHERE keys <> '[]';

@@ -22,7 +22,7 @@ from fairlead.model.documents import (
 )
 from fairlead.model.keys import Key, StoredKey
 from fairlead.model.pipelines import DEFAULT_PIPELINE
-from fairlead.model.results import Content, decode_interim
+from fairlead.model.results import AskingStep, Content, decode_interim
 from fairlead.model.states import State
 from fairlead.model.submissions import index_term
 from fairlead.model.usage import Usage, day_name
@@ -457,6 +457,10 @@ def known_texts(connection: Connection, ids: Iterable[str]) -> set[str]:
     for (interim,) in connection.execute(sql("interim_keys_of"), values):
         keys.update(json.loads(interim))
     return keys
+
+
+def asking_steps(connection: Connection, least: int) -> list[AskingStep]:
+    return [AskingStep(*row) for row in connection.execute(sql("asking_steps"), (least,))]
 
 
 def interim_keys(connection: Connection) -> set[str]:

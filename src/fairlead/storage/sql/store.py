@@ -35,7 +35,7 @@ from fairlead.model.explanations import PipelineState, QueuePlace
 from fairlead.model.keys import Key, KeyOwner, StoredKey
 from fairlead.model.pipeline_figures import PipelineCounts
 from fairlead.model.pipelines import DEFAULT_PIPELINE, ClaimRequest, Pipeline
-from fairlead.model.results import Content, Interim
+from fairlead.model.results import AskingStep, Content, Interim
 from fairlead.model.states import State
 from fairlead.model.submissions import NotBefore
 from fairlead.model.usage import Usage, UsageRow
@@ -720,6 +720,10 @@ class Store(ABC):
     def cause(self, id_: str) -> str | None:
         """Why a document failed, or its last attempt at a step did; for operators."""
         return self._read(reads.cause, id_)
+
+    def asking_steps(self, least: int) -> list[AskingStep]:
+        """The steps that have asked at least so often to be called again later for a document."""
+        return self._read_whole(reads.asking_steps, least)
 
     def interim_keys(self) -> set[str]:
         """The keys of all blobs of documents between two steps, those of their parts included."""
