@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from resultkit import claim_all, done_with
+from resultkit import DAMAGED, add_mail, claim_all, done_with
 
 from fairlead import Fairlead
 from fairlead.cli import main
@@ -132,6 +132,19 @@ def test_listing_pages_and_filters(run: Run, letter: Path, data: Path) -> None:
     assert [document["id"] for document in mine] == [other.id]
     second_level = as_json(run("docs", "list", "--json", "--priority", "2"))["documents"]
     assert [document["count"] for document in second_level] == [-4, -3]
+
+
+def test_a_list_names_parts_after_their_document_and_counts_them(run: Run, data: Path) -> None:
+    with Fairlead(data) as fairlead:
+        add_mail(fairlead, "acme", ["items.csv", "logo.png"])
+        (claim,) = claim_all(fairlead, 1)
+        fairlead.store.finish(claim, DAMAGED)
+    lines = run("docs", "list").stdout
+    assert "mail.eml › items.csv" in lines
+    assert "1/2" in lines
+    with Fairlead(data) as fairlead:
+        fairlead.delete(fairlead.documents(state="done").items[0].id)
+    assert "1/2" not in run("docs", "list").stdout
 
 
 def test_why_speaks_in_words_and_in_codes(run: Run, letter: Path, data: Path) -> None:

@@ -6,7 +6,8 @@ import hashlib
 from collections.abc import Iterable
 
 from fairlead import Fairlead
-from fairlead.model.documents import Claim, Document, Done, Failed, ShortTexts
+from fairlead.model.documents import Claim, Document, Done, Failed, NewDocument, ShortTexts
+from fairlead.model.names import new_id
 
 DAMAGED = Failed("damaged", "the file ends in the middle")
 
@@ -45,3 +46,17 @@ def add_failed(fairlead: Fairlead, customer: str) -> Document:
     (claim,) = claim_all(fairlead, 1)
     fairlead.store.finish(claim, DAMAGED)
     return fairlead.document(document.id)
+
+
+def add_mail(fairlead: Fairlead, customer: str, parts: Iterable[str]) -> Document:
+    """Submit an e-mail that is done, with a waiting part for each name."""
+    mail = fairlead.submit(customer, b"From: someone", name="mail.eml")
+    (claim,) = claim_all(fairlead, 1)
+    content = b"short"
+    sha256 = hashlib.sha256(content).hexdigest()
+    new = tuple(
+        NewDocument(new_id(fairlead.store.now()), name, len(content), sha256, content=content)
+        for name in parts
+    )
+    fairlead.store.finish(claim, done_with("a letter")._replace(kind="eml", parts=new))
+    return fairlead.document(mail.id)

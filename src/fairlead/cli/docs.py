@@ -38,7 +38,7 @@ from fairlead.cli.submit import submit_command
 from fairlead.cli.target import Target, full_id, language, open_target, target_options
 from fairlead.errors import NotAllowed, UsageError
 from fairlead.i18n import language_of, translator
-from fairlead.model.documents import Document, Page
+from fairlead.model.documents import Document, Page, full_name
 from fairlead.model.installation import Installation
 from fairlead.model.json import to_dict
 from fairlead.model.names import check_customer
@@ -124,7 +124,11 @@ def list_command(
         print_lines(document.id for document in documents)
         return
     columns = ["id", "state", "customer", "name", "error", "priority", "waited", "count"]
-    print_table(columns, map(_row, documents), empty="no documents")
+    rows = [_row(document) for document in documents]
+    if any(document.parts for document in documents):
+        columns.append("parts")
+        rows = [[*row, _parts(document)] for row, document in zip(rows, documents, strict=True)]
+    print_table(columns, rows, empty="no documents")
     if cursor:
         click.echo(f"next page: --cursor {cursor}", err=True)
 
@@ -320,6 +324,11 @@ def _print_states(documents: list[Document], *, as_json: bool) -> None:
         click.echo(f"{document.id}  {document.state}")
 
 
+def _parts(document: Document) -> str:
+    """How many of the parts have ended, of how many."""
+    return f"{document.parts_done}/{document.parts}" if document.parts else ""
+
+
 def _row(document: Document) -> list[str]:
     # The wait of a document that never started lasts until its end.
     until = document.started_at or document.finished_at or time.time()
@@ -327,7 +336,7 @@ def _row(document: Document) -> list[str]:
         document.id,
         document.state.value,
         document.customer,
-        document.name,
+        full_name(document),
         document.error or "",
         str(document.priority),
         duration(max(0.0, until - document.submitted_at)),
