@@ -6,6 +6,8 @@ import json
 import os
 import sys
 import time
+from collections import Counter
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -24,6 +26,7 @@ from fairlead.cli.options import (
     read_password,
 )
 from fairlead.cli.output import (
+    counted,
     duration,
     one_by_one,
     plain_minus,
@@ -44,6 +47,7 @@ from fairlead.model.json import to_dict
 from fairlead.model.names import check_customer
 from fairlead.model.states import State
 from fairlead.policy.explain import with_words, words
+from fairlead.policy.failures import Remedy, may_succeed, remedy
 
 MOST = 1_000_000_000
 """The largest number that an option takes."""
@@ -226,21 +230,65 @@ def cancel_command(*, ids: tuple[str, ...], target: Target, as_json: bool) -> No
 
 
 @docs_group.command("retry")
-@_ids_argument
+@click.argument("ids", metavar="[ID...]", nargs=-1, shell_complete=complete_documents)
+@click.option(
+    "--state",
+    type=click.Choice([State.FAILED.value, State.CANCELLED.value]),
+    help="All documents in this state, but those that no retry helps.",
+)
+@click.option("--customer", shell_complete=complete_customers, help="With --state: only these.")
 @target_options
 @password_option
 @json_option
 def retry_command(
-    *, ids: tuple[str, ...], target: Target, password: str | None, as_json: bool
+    *,
+    ids: tuple[str, ...],
+    state: str | None,
+    customer: str | None,
+    target: Target,
+    password: str | None,
+    as_json: bool,
 ) -> None:
     """Process again documents that have ended."""
+    if bool(ids) == bool(state):
+        raise UsageError("name the documents, or give --state for all in that state")
+    if customer is not None and state is None:
+        raise UsageError("--customer needs --state; ids name documents without it")
     password = read_password(password)
     with open_target(target) as installation:
+        if state is not None:
+            documents = installation.documents(customer=customer, state=state, limit=PAGE)
+            ids = _retryable(documents, has_password=password is not None)
         one_by_one(
             ids,
             lambda id_: installation.retry(full_id(installation, id_), password=password),
             partial(_print_states, as_json=as_json),
         )
+
+
+def _retryable(documents: Iterable[Document], *, has_password: bool) -> tuple[str, ...]:
+    """The ids of the documents that a retry may help; tells how many are left out, and why."""
+    chosen: list[str] = []
+    left_out: Counter[str] = Counter()
+    for document in documents:
+        error = document.error if document.state is State.FAILED else None
+        if may_succeed(error, has_password=has_password):
+            chosen.append(document.id)
+        else:
+            left_out[error or ""] += 1
+    for code, number in left_out.most_common():
+        click.echo(
+            f"left out: {counted(number, 'document')} ({code}): {_ADVICE[remedy(code)]}", err=True
+        )
+    if not chosen:
+        click.echo("nothing to retry", err=True)
+    return tuple(chosen)
+
+
+_ADVICE = {
+    Remedy.PASSWORD: "give --password",
+    Remedy.OTHER_FILE: "a retry cannot succeed; submit another file",
+}
 
 
 @docs_group.command("set")
