@@ -218,6 +218,51 @@ def test_decisions_are_asked_in_a_dialog(page: Page, server: Served) -> None:
     expect(page.locator("tbody .state.cancelled")).to_have_count(3)
 
 
+def test_one_box_selects_all_and_they_are_deleted(page: Page, server: Served) -> None:
+    acme = server.customer("selected")
+    for number in range(3):
+        upload(acme, str(number).encode())
+    open_page(page, server, "/documents?customer=selected")
+    boxes = page.locator("td.tick input")
+    boxes.first.check()
+    expect(page.locator("[data-selected]")).to_have_text(" (1)")
+    page.get_by_label("Select all").check()
+    expect(page.locator("[data-selected]")).to_have_text(" (3)")
+    boxes.last.uncheck()
+    assert not page.get_by_label("Select all").is_checked()
+    page.get_by_role("button", name="Delete", exact=True).click()
+    page.locator("dialog[open]").get_by_role("button", name="Delete 2 documents").click()
+    expect(page.locator(".notice")).to_have_text("2 documents were deleted.")
+    expect(boxes).to_have_count(1)
+
+
+def test_the_id_of_a_document_is_copied(page: Page, server: Served) -> None:
+    id_ = upload(server.customer("copied"), b"1").json()["id"]
+    open_page(page, server, f"/document/{id_}")
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=server.url)
+    page.get_by_role("button", name="Copy").click()
+    expect(page.locator("[data-copy]")).to_have_text("Copied")
+    assert page.evaluate("navigator.clipboard.readText()") == id_
+
+
+@pytest.mark.parametrize("language", ["en", "es", "pt", "pl", "de"])
+@pytest.mark.parametrize("width", [1280, 1920])
+def test_no_card_of_the_overview_is_cut_off(
+    chromium: Browser, full: Served, language: str, width: int
+) -> None:
+    context = chromium.new_context(
+        viewport={"width": width, "height": 900},
+        extra_http_headers={"Accept-Language": language},
+    )
+    page = context.new_page()
+    open_page(page, full, "/")
+    cut = page.eval_on_selector_all(
+        ".card", "cards => cards.filter(c => c.scrollWidth > c.clientWidth).map(c => c.textContent)"
+    )
+    context.close()
+    assert cut == []
+
+
 def test_everything_is_reached_by_keyboard(page: Page, full: Served) -> None:
     open_page(page, full, "/customers")
     page.keyboard.press("Tab")

@@ -219,8 +219,9 @@ def numbers(store: Store, id_: str) -> tuple[int, int]:
     return document.parts, document.parts_done
 
 
-def ends_of_parts(store: Store) -> list[str | None]:
-    return [event.document for event in store.events() if event.kind is EventKind.PARTS_DONE]
+def ends_of_parts(store: Store) -> list[str]:
+    ends = [event for event in store.events() if event.kind is EventKind.PARTS_DONE]
+    return [end.document or "" for end in ends]
 
 
 def test_a_document_says_how_many_of_its_parts_have_ended(store: Store) -> None:

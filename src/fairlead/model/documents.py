@@ -78,10 +78,10 @@ class Document(Record, frozen=True):
     `pipeline` names the steps that process it; `metadata` and `reference` are the caller's own.
     `parent` is the id of the document that contained it, `parent_names` are the names of all
     documents around it, outermost first. `parts` is the number of documents that stem from it, at
-    all depths; `parts_done` says how many of them have ended. `estimate` is the work in seconds that was
-    expected at acceptance, `seconds` the work of the attempt that ended it. `step` is the one that
-    runs, or that failed last; `step_attempt` is its number of attempts, including a running one.
-    `files` are those of the result.
+    all depths; `parts_done` says how many of them have ended. `estimate` is the work in seconds
+    that was expected at acceptance, `seconds` the work of the attempt that ended it. `step` is the
+    one that runs, or that failed last; `step_attempt` is its number of attempts, including a
+    running one. `files` are those of the result.
     """
 
     id: str
@@ -260,6 +260,14 @@ class Claim(NamedTuple):
     def __hash__(self) -> int:
         """The hash of the identifying fields, as metadata has no hash."""
         return hash((self.number, self.fence))
+
+
+class CheckedDocument(Struct, frozen=True):
+    """The check of one document: when, and its outcome."""
+
+    submitted_at: float
+    count: int
+    priority: int
 
 
 class Progress(NamedTuple):

@@ -48,6 +48,12 @@ HEADERS = {
 BLANK: dict[str, Any] = {
     "id": "",
     "name": "",
+    "parent": None,
+    "around": "",
+    "full_name": "",
+    "depth": 0,
+    "parts": "",
+    "cause": "",
     "customer": "",
     "state": "waiting",
     "paused": False,

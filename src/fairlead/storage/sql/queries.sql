@@ -182,6 +182,11 @@ UPDATE documents SET cause = ? WHERE seq = ?;
 -- Why a document failed, or its last attempt did.
 SELECT d.cause, i.body FROM documents d LEFT JOIN interim i ON i.document = d.seq WHERE d.id = ?;
 
+-- name: causes
+-- Why documents failed.
+SELECT id, cause FROM documents
+WHERE id IN (SELECT value FROM json_each(?)) AND cause IS NOT NULL;
+
 -- name: add_event
 -- An event.
 INSERT INTO events (at, kind, customer, document, data, actor) VALUES (?, ?, ?, ?, ?, ?);
@@ -843,6 +848,10 @@ SELECT count(*) FROM customers;
 -- name: running_documents
 SELECT r.started_at, r.estimate, c.name, r.pipeline
 FROM running r JOIN customers c ON c.id = r.customer;
+
+-- name: latest_checks
+SELECT d.submitted_at, d.count, d.priority FROM documents d INDEXED BY documents_of_customer
+WHERE d.customer = (SELECT id FROM customers WHERE name = ?) ORDER BY d.seq DESC LIMIT ?;
 
 -- name: latest_arrivals
 SELECT submitted_at, priority, count, estimate FROM documents ORDER BY seq DESC LIMIT 1000;
