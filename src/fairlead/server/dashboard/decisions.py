@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from itertools import islice
 from typing import Annotated, Any, NamedTuple
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import Response
 
 from fairlead.app import Fairlead
@@ -86,10 +86,10 @@ class Choice:
     left_out: Counter[str] = field(default_factory=Counter)
 
 
-@router.get("/documents/{name}")
+@router.get("/documents/{decision}")
 async def confirm_page(
     request: Request,
-    name: str,
+    name: Annotated[str, Path(alias="decision")],
     *,
     id_: Annotated[list[str], Query(alias="id", max_length=PORTION)] = [],  # noqa: B006
     every_one: Annotated[bool, Query(alias="all")] = False,
@@ -208,8 +208,8 @@ def _matching(
                 yield document
 
 
-@router.post("/documents/{name}")
-async def decide(request: Request, name: str) -> Response:
+@router.post("/documents/{decision}")
+async def decide(request: Request, name: Annotated[str, Path(alias="decision")]) -> Response:
     page = await caller_page(request)
     form = await form_of(request)
     decision = _decision(name, every_one="all" in form)

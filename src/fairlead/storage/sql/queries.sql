@@ -199,35 +199,6 @@ INSERT INTO queue_events (body) VALUES (?);
 -- The number of all attachments of a document, and their bytes.
 SELECT count(*), coalesce(sum(size), 0) FROM documents WHERE root = ?;
 
--- name: family
--- The number of parts of document `d` at all depths, if it is not a part itself.
-SELECT count(*) FROM documents p INDEXED BY family WHERE p.root = d.seq;
-
--- name: ended_family
-SELECT count(*) FROM documents p INDEXED BY family WHERE p.root = d.seq AND p.state <> 'waiting';
-
--- name: parts_of_part
--- The same, if it is a part itself.
-WITH RECURSIVE part (seq) AS (
-  SELECT seq FROM documents WHERE parent = d.seq
-  UNION ALL SELECT p.seq FROM part JOIN documents p ON p.parent = part.seq)
-SELECT count(*) FROM part;
-
--- name: ended_parts_of_part
-WITH RECURSIVE part (seq, state) AS (
-  SELECT seq, state FROM documents WHERE parent = d.seq
-  UNION ALL SELECT p.seq, p.state FROM part JOIN documents p ON p.parent = part.seq)
-SELECT count(*) FROM part WHERE state <> 'waiting';
-
--- name: names_around
--- The names of the documents around `d`, outermost first; names have no slash.
-WITH RECURSIVE around (parent, names) AS (
-  SELECT o.parent, o.name FROM documents o WHERE o.seq = d.parent
-  UNION ALL SELECT o.parent, o.name || '/' || around.names
-  FROM around JOIN documents o ON o.seq = around.parent)
-SELECT names FROM around
-WHERE NOT EXISTS (SELECT 1 FROM documents o WHERE o.seq = around.parent);
-
 -- name: lock_documents
 -- Documents, locked until the end of the transaction.
 SELECT seq FROM documents WHERE seq IN (SELECT value FROM json_each(?)) ORDER BY seq;
@@ -249,10 +220,11 @@ SELECT 1 FROM documents INDEXED BY family
 WHERE root = ? AND state = 'waiting' ORDER BY seq DESC LIMIT 1;
 
 -- name: is_part_pending
--- Whether a part of a part is pending.
+-- Whether a part of a part is pending. BETWEEN as in part_columns.py.
 WITH RECURSIVE part (seq, state) AS (
   SELECT seq, state FROM documents WHERE parent = ?
-  UNION ALL SELECT p.seq, p.state FROM part JOIN documents p ON p.parent = part.seq)
+  UNION ALL SELECT p.seq, p.state FROM part
+  JOIN documents p ON p.parent BETWEEN part.seq AND part.seq)
 SELECT 1 FROM part WHERE state = 'waiting' LIMIT 1;
 
 -- name: find_key
@@ -933,7 +905,8 @@ SELECT seq, body FROM deliveries INDEXED BY deliveries_of_document WHERE documen
 -- Deliveries about the parts of a document, at all depths.
 WITH RECURSIVE part (seq, id) AS (
   SELECT seq, id FROM documents WHERE parent = ?
-  UNION ALL SELECT p.seq, p.id FROM part JOIN documents p ON p.parent = part.seq)
+  UNION ALL SELECT p.seq, p.id FROM part
+  JOIN documents p ON p.parent BETWEEN part.seq AND part.seq)
 SELECT y.seq, y.body
 FROM part JOIN deliveries y INDEXED BY deliveries_of_document ON y.document = part.id;
 

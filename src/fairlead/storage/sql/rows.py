@@ -19,7 +19,7 @@ from fairlead.model.results import Content
 from fairlead.model.states import State
 from fairlead.model.webhooks import Delivery, Status, Webhook
 from fairlead.policy.rules import Rules
-from fairlead.storage.sql.queries import sql
+from fairlead.storage.sql.part_columns import PARENT_NAMES, PARTS, PARTS_DONE
 
 Row = tuple[Any, ...]
 T = TypeVar("T", bound=Struct)
@@ -92,10 +92,6 @@ _DOCUMENTS = (
     "LEFT JOIN delayed y ON d.state = 'waiting' AND y.document = d.seq "
     "LEFT JOIN interim i ON d.state = 'waiting' AND i.document = d.seq"
 )
-_PARTS = (
-    "CASE WHEN d.facts IS NULL THEN 0 WHEN d.root IS NULL THEN ({of_root}) ELSE ({of_part}) END"
-)
-"""Only a document with a result has parts; most are of a document that is no part itself."""
 DOCUMENT = Records(
     Document,
     "d",
@@ -117,9 +113,9 @@ DOCUMENT = Records(
     parent="CASE WHEN d.parent IS NOT NULL THEN coalesce("
     "(SELECT id FROM documents WHERE seq = d.parent), "
     "(SELECT id FROM deleted WHERE seq = d.parent)) END",
-    parent_names=f"CASE WHEN d.parent IS NOT NULL THEN ({sql('names_around')}) END",
-    parts=_PARTS.format(of_root=sql("family"), of_part=sql("parts_of_part")),
-    parts_done=_PARTS.format(of_root=sql("ended_family"), of_part=sql("ended_parts_of_part")),
+    parent_names=PARENT_NAMES,
+    parts=PARTS,
+    parts_done=PARTS_DONE,
     step="coalesce(d.step, i.step)",
     step_attempt="coalesce(d.step_attempt, "
     "i.step_attempts + CASE WHEN r.document IS NULL THEN 0 ELSE 1 END)",
