@@ -14,6 +14,7 @@ from apikit import Served, served, upload
 from axe_playwright_python.sync_playwright import Axe
 from dashkit import TcpProxy, open_page
 from playwright.sync_api import Browser, Dialog, Page, expect
+from resultkit import end_with_parts
 
 from fairlead import Fairlead
 from fairlead.i18n import LANGUAGES
@@ -46,6 +47,28 @@ def test_a_document_appears_by_itself_within_a_second(page: Page, server: Served
     expect(page.locator("tbody tr").first).to_contain_text("waiting")
     link = page.locator("tbody tr a").first
     assert (link.get_attribute("href") or "").startswith("/document/")
+
+
+def test_attachments_appear_below_their_document_and_are_counted(
+    page: Page, server: Served
+) -> None:
+    with Fairlead(server.data) as fairlead:
+        fairlead.submit("live-mail", b"older", name="older.txt")
+        mail = fairlead.submit("live-mail", b"From: someone", name="mail.eml")
+        fairlead.submit("live-mail", b"newer", name="newer.txt")
+        open_page(page, server, "/documents?customer=live-mail")
+        names = page.locator("tbody th.name")
+        expect(names).to_have_text(["newer.txt", "mail.eml", "older.txt"])
+        end_with_parts(fairlead, mail, ["items.csv"])
+        expect(names).to_have_text(
+            ["newer.txt", "mail.eml", "mail.eml › items.csv", "older.txt"], timeout=WAIT
+        )
+        row = page.locator(f"tr[data-key='{mail.id}']")
+        expect(row).to_contain_text("Attachments 0/1")
+        expect(page.locator("tr.depth1")).to_have_count(1)
+        (part,) = fairlead.documents(parent=mail.id)
+        fairlead.cancel(part.id)
+        expect(row).to_contain_text("Attachments 1/1", timeout=WAIT)
 
 
 def milliseconds_until_seen(page: Page, customer: httpx.Client, number: int) -> int:
