@@ -55,6 +55,22 @@ def test_a_list_shows_parts_below_their_document(data: Path) -> None:
     with_pages(data, test)
 
 
+def test_the_attachments_of_one_document_are_listed_for_its_customer(data: Path) -> None:
+    async def test(server: InProcess, browser: httpx.AsyncClient) -> None:
+        fairlead = server.fairlead
+        mail = add_mail(fairlead, "acme", ["items.csv"])
+        add_mail(fairlead, "globex", ["other.csv"])
+        query = {"parent": mail.id}
+        page = (await browser.get("/documents", params=query)).text
+        assert names(page) == [("depth0", "mail.eml › items.csv")]
+        other = server.http(fairlead.keys.add("globex")[0])
+        assert names((await other.get("/documents", params=query)).text) == []
+        unknown = await browser.get("/documents", params={"parent": "nothing"})
+        assert (unknown.status_code, names(unknown.text)) == (200, [])
+
+    with_pages(data, test)
+
+
 def test_a_document_says_how_many_of_its_parts_have_ended(data: Path) -> None:
     async def test(server: InProcess, browser: httpx.AsyncClient) -> None:
         mail = add_mail(server.fairlead, "acme", ["a.csv", "b.csv", "c.csv"])
