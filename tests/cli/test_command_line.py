@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from resultkit import claim_all, done_with
+from resultkit import DAMAGED, add_mail, claim_all, done_with
 
 from fairlead import Fairlead
 from fairlead.cli import main
+from fairlead.model.documents import Failed
 from fairlead.storage.sql.queries import SCHEMA_NUMBER
 
 Run = Callable[..., Result]
@@ -132,6 +133,45 @@ def test_listing_pages_and_filters(run: Run, letter: Path, data: Path) -> None:
     assert [document["id"] for document in mine] == [other.id]
     second_level = as_json(run("docs", "list", "--json", "--priority", "2"))["documents"]
     assert [document["count"] for document in second_level] == [-4, -3]
+
+
+def test_a_list_names_parts_after_their_document_and_counts_them(run: Run, data: Path) -> None:
+    with Fairlead(data) as fairlead:
+        add_mail(fairlead, "acme", ["items.csv", "logo.png"])
+        (claim,) = claim_all(fairlead, 1)
+        fairlead.store.finish(claim, DAMAGED)
+    lines = run("docs", "list").stdout
+    assert "mail.eml › items.csv" in lines
+    assert "1/2" in lines
+    with Fairlead(data) as fairlead:
+        fairlead.delete(fairlead.documents(state="done").items[0].id)
+    assert "1/2" not in run("docs", "list").stdout
+
+
+def fail(data: Path, customer: str, code: str) -> str:
+    with Fairlead(data) as fairlead:
+        document = fairlead.submit(customer, code.encode())
+        (claim,) = claim_all(fairlead, 1)
+        fairlead.store.finish(claim, Failed(code, "it says why"))
+        return document.id
+
+
+def test_all_failed_ones_are_retried_but_those_that_no_retry_helps(run: Run, data: Path) -> None:
+    hopeful, locked = (fail(data, "acme", code) for code in ("time-limit", "encrypted"))
+    other = fail(data, "globex", "crashed")
+    for _ in range(2):
+        fail(data, "acme", "damaged")
+    result = run("docs", "retry", "--state", "failed", "--customer", "acme")
+    assert result.stdout == f"{hopeful}  waiting\n"
+    assert "left out: 2 documents (damaged): a retry cannot succeed" in result.stderr
+    assert "left out: 1 document (encrypted): give --password" in result.stderr
+    result = run("docs", "retry", "--state", "failed", "--password", "secret")
+    assert result.stdout == f"{other}  waiting\n{locked}  waiting\n"
+    result = run("docs", "retry", "--state", "failed")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert "nothing to retry" in result.stderr
+    for words in ((), (locked, "--state", "failed"), (locked, "--customer", "acme")):
+        assert run("docs", "retry", *words).exit_code == 2
 
 
 def test_why_speaks_in_words_and_in_codes(run: Run, letter: Path, data: Path) -> None:

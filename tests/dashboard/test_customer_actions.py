@@ -65,12 +65,12 @@ def test_the_page_of_a_customer_has_its_usage_by_day(tmp_path: Path) -> None:
         fairlead.submit("bolt", b"z" * 98_765)
         operator = server.http(fairlead.keys.add()[0])
         page = text(await operator.get("/customer", params={"name": "acme"}))
-        assert "2,234" in page.partition("Usage by day")[2]
+        assert "2.2 kB" in page.partition("Usage by day")[2]
         own = text(await server.http(fairlead.keys.add("acme")[0]).get("/"))
-        assert "2,234" in own.partition("Usage by day")[2]
-        assert "98,765" not in own
+        assert "2.2 kB" in own.partition("Usage by day")[2]
+        assert "96.5 kB" not in own
         page = text(await operator.get("/customer", params={"name": "bolt"}))
-        assert "98,765" in page.partition("Usage by day")[2]
+        assert "96.5 kB" in page.partition("Usage by day")[2]
 
     in_process(tmp_path, look)
 

@@ -14,6 +14,7 @@ from apikit import Served, served, upload
 from axe_playwright_python.sync_playwright import Axe
 from dashkit import TcpProxy, open_page
 from playwright.sync_api import Browser, Dialog, Page, expect
+from resultkit import end_with_parts
 
 from fairlead import Fairlead
 from fairlead.i18n import LANGUAGES
@@ -46,6 +47,28 @@ def test_a_document_appears_by_itself_within_a_second(page: Page, server: Served
     expect(page.locator("tbody tr").first).to_contain_text("waiting")
     link = page.locator("tbody tr a").first
     assert (link.get_attribute("href") or "").startswith("/document/")
+
+
+def test_attachments_appear_below_their_document_and_are_counted(
+    page: Page, server: Served
+) -> None:
+    with Fairlead(server.data) as fairlead:
+        fairlead.submit("live-mail", b"older", name="older.txt")
+        mail = fairlead.submit("live-mail", b"From: someone", name="mail.eml")
+        fairlead.submit("live-mail", b"newer", name="newer.txt")
+        open_page(page, server, "/documents?customer=live-mail")
+        names = page.locator("tbody th.name")
+        expect(names).to_have_text(["newer.txt", "mail.eml", "older.txt"])
+        end_with_parts(fairlead, mail, ["items.csv"])
+        expect(names).to_have_text(
+            ["newer.txt", "mail.eml", "mail.eml › items.csv", "older.txt"], timeout=WAIT
+        )
+        row = page.locator(f"tr[data-key='{mail.id}']")
+        expect(row).to_contain_text("Attachments 0/1")
+        expect(page.locator("tr.depth1")).to_have_count(1)
+        (part,) = fairlead.documents(parent=mail.id)
+        fairlead.cancel(part.id)
+        expect(row).to_contain_text("Attachments 1/1", timeout=WAIT)
 
 
 def milliseconds_until_seen(page: Page, customer: httpx.Client, number: int) -> int:
@@ -216,6 +239,51 @@ def test_decisions_are_asked_in_a_dialog(page: Page, server: Served) -> None:
     dialog.get_by_role("button", name="Cancel 3 documents").click()
     expect(page.locator(".notice")).to_have_text("3 documents were cancelled.")
     expect(page.locator("tbody .state.cancelled")).to_have_count(3)
+
+
+def test_one_box_selects_all_and_they_are_deleted(page: Page, server: Served) -> None:
+    acme = server.customer("selected")
+    for number in range(3):
+        upload(acme, str(number).encode())
+    open_page(page, server, "/documents?customer=selected")
+    boxes = page.locator("td.tick input")
+    boxes.first.check()
+    expect(page.locator("[data-selected]")).to_have_text(" (1)")
+    page.get_by_label("Select all").check()
+    expect(page.locator("[data-selected]")).to_have_text(" (3)")
+    boxes.last.uncheck()
+    assert not page.get_by_label("Select all").is_checked()
+    page.get_by_role("button", name="Delete", exact=True).click()
+    page.locator("dialog[open]").get_by_role("button", name="Delete 2 documents").click()
+    expect(page.locator(".notice")).to_have_text("2 documents were deleted.")
+    expect(boxes).to_have_count(1)
+
+
+def test_the_id_of_a_document_is_copied(page: Page, server: Served) -> None:
+    id_ = upload(server.customer("copied"), b"1").json()["id"]
+    open_page(page, server, f"/document/{id_}")
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=server.url)
+    page.get_by_role("button", name="Copy").click()
+    expect(page.locator("[data-copy]")).to_have_text("Copied")
+    assert page.evaluate("navigator.clipboard.readText()") == id_
+
+
+@pytest.mark.parametrize("language", ["en", "es", "pt", "pl", "de"])
+@pytest.mark.parametrize("width", [1280, 1920])
+def test_no_card_of_the_overview_is_cut_off(
+    chromium: Browser, full: Served, language: str, width: int
+) -> None:
+    context = chromium.new_context(
+        viewport={"width": width, "height": 900},
+        extra_http_headers={"Accept-Language": language},
+    )
+    page = context.new_page()
+    open_page(page, full, "/")
+    cut = page.eval_on_selector_all(
+        ".card", "cards => cards.filter(c => c.scrollWidth > c.clientWidth).map(c => c.textContent)"
+    )
+    context.close()
+    assert cut == []
 
 
 def test_everything_is_reached_by_keyboard(page: Page, full: Served) -> None:

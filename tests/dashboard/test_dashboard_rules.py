@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from fairlead import Fairlead
 from fairlead.i18n import translator
 from fairlead.model.customers import Share
 from fairlead.model.documents import (
+    CheckedDocument,
     Claim,
     Delayed,
     Done,
@@ -38,6 +40,7 @@ from fairlead.server.dashboard.last_hour import (
     percentile,
     read_last_hour,
     staircase,
+    thinned,
 )
 from fairlead.server.dashboard.live_view import Changes, LiveMessage, LiveView, Snapshot
 from fairlead.server.dashboard.page import local_path, query
@@ -234,6 +237,19 @@ def test_charts_of_nothing_are_none() -> None:
     assert staircase_chart([], NOW) is None
 
 
+def test_a_long_staircase_keeps_its_ends_resets_and_priorities() -> None:
+    counts = [*range(0, -1000, -1), *range(0, -500, -1)]
+    checks = [CheckedDocument(NOW + n, count, 1 - count // 100) for n, count in enumerate(counts)]
+    steps = staircase(checks[::-1])
+    few = thinned(steps, 100)
+    assert len(few) < 130
+    assert (few[0].count, min(step.count for step in few), few[-1].count) == (0, -999, -499)
+    assert [step.at for step in few if step.is_reset] == [NOW + 1000]
+    turns = {step.at for before, step in pairwise(steps) if step.priority != before.priority}
+    assert turns <= {step.at for step in few}
+    assert thinned(steps[:50], 100) == steps[:50]
+
+
 def test_a_staircase_marks_its_resets() -> None:
     steps = [Step(NOW - 300 + n, -n, 1, is_reset=False) for n in range(5)]
     steps.append(Step(NOW - 10, 0, 1, is_reset=True))
@@ -333,7 +349,7 @@ def test_stairs_and_count_agree(fairlead: Fairlead) -> None:
     fairlead.submit("acme", b"x")
     part = NewDocument(new_id(NOW), "part.txt", 1, "0" * 64)
     fairlead.store.finish(claim(fairlead), DONE._replace(parts=(part,)))
-    steps = staircase(fairlead.documents(customer="acme").items)
+    steps = staircase(fairlead.store.latest_checks("acme", 100))
     assert [step.count for step in steps] == [0, -1]
     assert steps[-1].count == fairlead.customers.show("acme").count
 
@@ -353,7 +369,7 @@ def test_stairs_are_read_from_documents(fairlead: Fairlead, clock: list[float]) 
     for gap in (0, 1, 1, 2000, 1):
         clock[0] += gap
         fairlead.submit("acme", b"x")
-    steps = staircase(fairlead.documents(customer="acme").items)
+    steps = staircase(fairlead.store.latest_checks("acme", 100))
     assert [step.count for step in steps] == [0, -1, -2, 0, -1]
     assert [step.is_reset for step in steps] == [False, False, False, True, False]
 

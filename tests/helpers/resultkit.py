@@ -6,8 +6,11 @@ import hashlib
 from collections.abc import Iterable
 
 from fairlead import Fairlead
-from fairlead.model.documents import Claim, Document, Done, Failed, ShortTexts
+from fairlead.model.documents import Claim, Document, Done, Failed, NewDocument, ShortTexts
+from fairlead.model.names import new_id
 
+MANY = 1000
+"""More documents than wait in a test."""
 DAMAGED = Failed("damaged", "the file ends in the middle")
 
 
@@ -45,3 +48,24 @@ def add_failed(fairlead: Fairlead, customer: str) -> Document:
     (claim,) = claim_all(fairlead, 1)
     fairlead.store.finish(claim, DAMAGED)
     return fairlead.document(document.id)
+
+
+def add_mail(fairlead: Fairlead, customer: str, parts: Iterable[str]) -> Document:
+    """Submit an e-mail that is done, with a waiting part for each name."""
+    mail = fairlead.submit(customer, b"From: someone", name="mail.eml")
+    end_with_parts(fairlead, mail, parts)
+    return fairlead.document(mail.id)
+
+
+def end_with_parts(fairlead: Fairlead, mail: Document, parts: Iterable[str]) -> None:
+    """Let a waiting document be done, with a waiting part for each name."""
+    claims = claim_all(fairlead, MANY)
+    fairlead.store.release([claim for claim in claims if claim.id != mail.id])
+    (claim,) = (claim for claim in claims if claim.id == mail.id)
+    content = b"short"
+    sha256 = hashlib.sha256(content).hexdigest()
+    new = tuple(
+        NewDocument(new_id(fairlead.store.now()), name, len(content), sha256, content=content)
+        for name in parts
+    )
+    fairlead.store.finish(claim, done_with("a letter")._replace(kind="eml", parts=new))

@@ -56,7 +56,9 @@ def ahead(own: int) -> Reason:
 )
 def test_polish_has_three_forms(number: int, polish: str) -> None:
     sentence = translator("pl").reason(ahead(number))
-    assert f"przed nim: {polish} samego klienta, 1 dokument innych (22 klienci)" == sentence
+    assert (
+        f"przed nim: {polish} samego klienta, 1 dokument innych klientów (22 klienci)" == sentence
+    )
 
 
 @pytest.mark.parametrize(
@@ -243,5 +245,23 @@ def test_lengths_of_time_in_reasons(seconds: float, words: str) -> None:
     reason = Reason("resets-unless", {"seconds": seconds})
     assert translator("en").reason(reason) == words
     assert translator("de").reason(Reason("resets", {"seconds": 1380})) == (
-        "die Zählung wird in 23 min zurückgesetzt"
+        "der Zähler wird in 23 min zurückgesetzt"
     )
+
+
+@pytest.mark.parametrize(
+    ("size", "language", "shown"),
+    [
+        (0, "en", "0 B"),
+        (999, "en", "999 B"),
+        (1000, "en", "1 kB"),
+        (1536, "de", "1,5 kB"),
+        (218_000, "en", "213 kB"),
+        (21_864_258, "en", "20.9 MB"),
+        (21_864_258, "es", "20,9 MB"),
+        (5 * 1024**3, "pl", "5 GB"),
+        (1023 * 1024**4, "en", "1,023 TB"),
+    ],
+)
+def test_sizes_have_a_unit_that_people_can_compare(size: int, language: str, shown: str) -> None:
+    assert translator(language).size(size) == shown

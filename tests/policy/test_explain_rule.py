@@ -141,17 +141,28 @@ def test_inside_a_shared_account_the_account_is_named() -> None:
 
 def test_who_has_had_nothing_and_waits_for_nothing_starts_over() -> None:
     record = customer(stands(), waiting=0, oldest_waiting_at=None)
-    done = document(state=State.DONE)
-    explanation = explain(done, record, None, policy=FairRule(), lane=None, now=NOW)
+    running = document(state=State.PROCESSING)
+    explanation = explain(running, record, None, policy=FairRule(), lane=None, now=NOW)
     assert [reason.code for reason in explanation.reasons] == [
-        *("no-work-before", "done", "costs", "reset-due"),
+        *("no-work-before", "processing", "costs", "reset-due"),
     ]
+
+
+@pytest.mark.parametrize("policy", [FairRule(), ClassicPolicy()], ids=["fair", "classic"])
+@pytest.mark.parametrize("state", [State.DONE, State.FAILED, State.CANCELLED])
+def test_an_ended_document_is_not_told_what_its_customer_has_had_since(
+    policy: FairRule | ClassicPolicy, state: State
+) -> None:
+    ended = document(state=state, error="damaged", detail="it is damaged")
+    record = customer(stands(12.0, count=-2))
+    explanation = explain(ended, record, None, policy=policy, lane=None, now=NOW)
+    assert [reason.code for reason in explanation.reasons[1:]] == [state.value]
 
 
 def test_the_count_is_told_in_documents_worth() -> None:
     record = customer(stands(12.0, count=-2))
     explanation = explain(
-        document(count=-9, priority=5, state=State.DONE),
+        document(count=-9, priority=5, state=State.PROCESSING),
         *(record, None),
         policy=FairRule(),
         lane=None,

@@ -312,6 +312,30 @@ def test_of_a_deleted_document_deliveries_tell_only_what_became_of_it(store: Sto
     assert set(bare["data"]) == set(whole["data"]), "a receiver finds all keys"
 
 
+def end_with_a_part(store: Store) -> str:
+    """A document that is done, and its only part that has failed; returns the id of the former."""
+    letter = store.submit(Submission("acme", (new_document()._replace(name=SECRETIVE[0]),)))[0]
+    store.finish(must_claim(store), DONE._replace(parts=(new_document(),)))
+    store.finish(must_claim(store), DAMAGED)
+    return letter.id
+
+
+def test_a_delivery_says_that_the_last_part_has_ended(store: Store) -> None:
+    webhook = added(store, "acme")
+    letter = end_with_a_part(store)
+    done, failed, parts_done = all_told(store, webhook.id)
+    numbers = [(told["data"]["parts"], told["data"]["parts_done"]) for told in (done, parts_done)]
+    assert numbers == [(1, 0), (1, 1)]
+    assert (parts_done["type"], parts_done["data"]["id"]) == ("document.parts-done", letter)
+    assert failed["data"]["parent_names"] == [SECRETIVE[0]]
+
+
+def test_deliveries_about_parts_do_not_keep_the_name_of_a_deleted_document(store: Store) -> None:
+    webhook = added(store, "acme")
+    store.delete(end_with_a_part(store))
+    assert SECRETIVE[0] not in json.dumps(all_told(store, webhook.id))
+
+
 def test_what_a_deletion_tells_is_still_sent(store: Store) -> None:
     added(store, "acme")
     pending = secret_document(store)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
+from msgspec.structs import replace
 from storekit import (
     CRASHED,
     DAMAGED,
@@ -16,8 +19,9 @@ from storekit import (
     work_off,
 )
 
-from fairlead.model.documents import Done, EventKind, NewDocument, Saved, Submission
+from fairlead.model.documents import Done, EventKind, NewDocument, Saved, Submission, full_name
 from fairlead.policy.attachments import Family, PartsRule
+from fairlead.policy.retry import RetryRule
 from fairlead.storage import Store
 
 
@@ -44,7 +48,8 @@ def test_parts_of_a_deleted_document_still_know_and_show_their_parent(store: Sto
     store.finish(must_claim(store), with_parts(2))
     before = store.documents(parent=letter.id)
     store.delete(letter.id)
-    assert store.documents(parent=letter.id) == before
+    nameless = [replace(part, parent_names=()) for part in before]
+    assert store.documents(parent=letter.id) == nameless
     assert {document.parent for document in store.documents()} == {letter.id}
 
 
@@ -207,3 +212,107 @@ def test_the_rule_takes_the_first_ones_that_fit() -> None:
     assert rule.accepted(0, Family(0, 80), [10, 10, 1]) == 2
     assert rule.accepted(3, Family(0, 0), [10]) == 0
     assert rule.accepted(2, Family(9, 0), [10]) == 0
+
+
+def numbers(store: Store, id_: str) -> tuple[int, int]:
+    document = store.document(id_)
+    return document.parts, document.parts_done
+
+
+def ends_of_parts(store: Store) -> list[str]:
+    ends = [event for event in store.events() if event.kind is EventKind.PARTS_DONE]
+    return [end.document or "" for end in ends]
+
+
+def test_a_document_says_how_many_of_its_parts_have_ended(store: Store) -> None:
+    letter = submit_one(store, "acme")
+    assert numbers(store, letter.id) == (0, 0)
+    store.finish(must_claim(store), with_parts(3))
+    assert numbers(store, letter.id) == (3, 0)
+    store.finish(must_claim(store), DONE)
+    store.finish(must_claim(store), DAMAGED)
+    assert numbers(store, letter.id) == (3, 2)
+    last = must_claim(store)
+    store.cancel(last.id)
+    assert numbers(store, letter.id) == (3, 3)
+    store.retry(last.id)
+    assert numbers(store, letter.id) == (3, 2)
+    store.delete(last.id)
+    assert numbers(store, letter.id) == (2, 2)
+    assert [document.parts for document in store.documents()] == [0, 0, 2]
+
+
+def test_parts_of_parts_count_for_all_documents_around_them(store: Store) -> None:
+    letter = submit_one(store, "acme")
+    store.finish(must_claim(store), with_parts(1))
+    archive = must_claim(store)
+    store.finish(archive, with_parts(2))
+    assert numbers(store, letter.id) == (3, 1)
+    assert numbers(store, archive.id) == (2, 0)
+    store.finish(must_claim(store), DONE)
+    assert numbers(store, letter.id) == (3, 2)
+    assert numbers(store, archive.id) == (2, 1)
+
+
+def test_a_part_has_the_names_of_the_documents_around_it(store: Store) -> None:
+    new = new_document()
+    store.submit(Submission("acme", (new._replace(name="letter.eml"),)))
+    store.finish(must_claim(store), DONE._replace(parts=(new_document()._replace(name="all.zip"),)))
+    store.finish(must_claim(store), with_parts(1))
+    part, archive, letter = store.documents()
+    assert letter.parent_names == ()
+    assert archive.parent_names == ("letter.eml",)
+    assert part.parent_names == ("letter.eml", "all.zip")
+    assert full_name(part) == f"letter.eml › all.zip › {part.name}"
+
+
+def test_one_event_says_when_all_parts_have_ended(store: Store) -> None:
+    letter = submit_one(store, "acme")
+    store.finish(must_claim(store), with_parts(2))
+    archive = must_claim(store)
+    store.finish(archive, with_parts(1))
+    store.finish(must_claim(store), DONE)
+    assert ends_of_parts(store) == []
+    store.finish(must_claim(store), DAMAGED)
+    assert sorted(ends_of_parts(store)) == sorted([letter.id, archive.id])
+
+
+def test_the_event_comes_again_after_a_part_was_retried(store: Store) -> None:
+    letter = submit_one(store, "acme")
+    store.finish(must_claim(store), with_parts(1))
+    part = must_claim(store)
+    store.finish(part, DAMAGED)
+    store.retry(part.id)
+    store.cancel(part.id)
+    assert ends_of_parts(store) == [letter.id, letter.id]
+
+
+def test_a_document_that_is_read_again_reports_its_parts_when_it_ends(store: Store) -> None:
+    letter = submit_one(store, "acme")
+    store.finish(must_claim(store), with_parts(1))
+    store.retry(letter.id)
+    first, second = must_claim(store), must_claim(store)
+    part = second if first.id == letter.id else first
+    store.finish(part, DONE)
+    assert ends_of_parts(store) == []  # the document itself has not ended
+    store.finish(first if part is second else second, DONE)
+    assert numbers(store, letter.id) == (1, 1)
+
+
+def test_a_lost_worker_may_end_the_last_part(store: Store, rules: RulesInForce) -> None:
+    rules.change(retry=RetryRule(max_attempts=1))
+    letter = submit_one(store, "acme")
+    store.finish(must_claim(store), with_parts(1))
+    must_claim(store, worker="gone")
+    store.rescue_from("gone")
+    assert numbers(store, letter.id) == (1, 1)
+    assert ends_of_parts(store) == [letter.id]
+
+
+def test_two_stores_that_end_the_last_two_parts_at_once_report_it_once(store: Store) -> None:
+    letter = submit_one(store, "acme")
+    store.finish(must_claim(store), with_parts(2))
+    claims = [must_claim(store), must_claim(store)]
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda claim: store.finish(claim, DONE), claims))
+    assert ends_of_parts(store) == [letter.id]

@@ -6,6 +6,8 @@ import json
 import os
 import sys
 import time
+from collections import Counter
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -24,6 +26,7 @@ from fairlead.cli.options import (
     read_password,
 )
 from fairlead.cli.output import (
+    counted,
     duration,
     one_by_one,
     plain_minus,
@@ -38,12 +41,13 @@ from fairlead.cli.submit import submit_command
 from fairlead.cli.target import Target, full_id, language, open_target, target_options
 from fairlead.errors import NotAllowed, UsageError
 from fairlead.i18n import language_of, translator
-from fairlead.model.documents import Document, Page
+from fairlead.model.documents import Document, Page, full_name
 from fairlead.model.installation import Installation
 from fairlead.model.json import to_dict
 from fairlead.model.names import check_customer
 from fairlead.model.states import State
 from fairlead.policy.explain import with_words, words
+from fairlead.policy.failures import Remedy, may_succeed, remedy
 
 MOST = 1_000_000_000
 """The largest number that an option takes."""
@@ -124,7 +128,11 @@ def list_command(
         print_lines(document.id for document in documents)
         return
     columns = ["id", "state", "customer", "name", "error", "priority", "waited", "count"]
-    print_table(columns, map(_row, documents), empty="no documents")
+    rows = [_row(document) for document in documents]
+    if any(document.parts for document in documents):
+        columns.append("parts")
+        rows = [[*row, _parts(document)] for row, document in zip(rows, documents, strict=True)]
+    print_table(columns, rows, empty="no documents")
     if cursor:
         click.echo(f"next page: --cursor {cursor}", err=True)
 
@@ -222,21 +230,65 @@ def cancel_command(*, ids: tuple[str, ...], target: Target, as_json: bool) -> No
 
 
 @docs_group.command("retry")
-@_ids_argument
+@click.argument("ids", metavar="[ID...]", nargs=-1, shell_complete=complete_documents)
+@click.option(
+    "--state",
+    type=click.Choice([State.FAILED.value, State.CANCELLED.value]),
+    help="All documents in this state, but those that no retry helps.",
+)
+@click.option("--customer", shell_complete=complete_customers, help="With --state: only these.")
 @target_options
 @password_option
 @json_option
 def retry_command(
-    *, ids: tuple[str, ...], target: Target, password: str | None, as_json: bool
+    *,
+    ids: tuple[str, ...],
+    state: str | None,
+    customer: str | None,
+    target: Target,
+    password: str | None,
+    as_json: bool,
 ) -> None:
     """Process again documents that have ended."""
+    if bool(ids) == bool(state):
+        raise UsageError("name the documents, or give --state for all in that state")
+    if customer is not None and state is None:
+        raise UsageError("--customer needs --state; ids name documents without it")
     password = read_password(password)
     with open_target(target) as installation:
+        if state is not None:
+            documents = installation.documents(customer=customer, state=state, limit=PAGE)
+            ids = _retryable(documents, has_password=password is not None)
         one_by_one(
             ids,
             lambda id_: installation.retry(full_id(installation, id_), password=password),
             partial(_print_states, as_json=as_json),
         )
+
+
+def _retryable(documents: Iterable[Document], *, has_password: bool) -> tuple[str, ...]:
+    """The ids of the documents that a retry may help; tells how many are left out, and why."""
+    chosen: list[str] = []
+    left_out: Counter[str] = Counter()
+    for document in documents:
+        error = document.error if document.state is State.FAILED else None
+        if may_succeed(error, has_password=has_password):
+            chosen.append(document.id)
+        else:
+            left_out[error or ""] += 1
+    for code, number in left_out.most_common():
+        click.echo(
+            f"left out: {counted(number, 'document')} ({code}): {_ADVICE[remedy(code)]}", err=True
+        )
+    if not chosen:
+        click.echo("nothing to retry", err=True)
+    return tuple(chosen)
+
+
+_ADVICE = {
+    Remedy.PASSWORD: "give --password",
+    Remedy.OTHER_FILE: "a retry cannot succeed; submit another file",
+}
 
 
 @docs_group.command("set")
@@ -320,6 +372,11 @@ def _print_states(documents: list[Document], *, as_json: bool) -> None:
         click.echo(f"{document.id}  {document.state}")
 
 
+def _parts(document: Document) -> str:
+    """How many of the parts have ended, of how many."""
+    return f"{document.parts_done}/{document.parts}" if document.parts else ""
+
+
 def _row(document: Document) -> list[str]:
     # The wait of a document that never started lasts until its end.
     until = document.started_at or document.finished_at or time.time()
@@ -327,7 +384,7 @@ def _row(document: Document) -> list[str]:
         document.id,
         document.state.value,
         document.customer,
-        document.name,
+        full_name(document),
         document.error or "",
         str(document.priority),
         duration(max(0.0, until - document.submitted_at)),

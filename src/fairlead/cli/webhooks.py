@@ -47,7 +47,7 @@ def webhooks_group() -> None:
     "kinds",
     multiple=True,
     type=click.Choice([*KINDS.values()]),
-    help="Kind of event to deliver; repeatable.  [default: done, failed, cancelled]",
+    help="Kind of event to deliver; repeatable.  [default: all but document.retried]",
 )
 @quiet_option
 @json_option

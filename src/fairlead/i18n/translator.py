@@ -114,6 +114,16 @@ class Translator:
         tenths = round(max(0.0, seconds), 1)
         return f"{self.number(tenths)} s" if 0 < tenths < 10 else self.short_duration(tenths)
 
+    def size(self, size: int) -> str:
+        """A number of bytes with the unit that gives one to three digits, such as 20.9 MB."""
+        value, unit = float(size), "B"
+        for larger in ("kB", "MB", "GB", "TB"):
+            if value < 1000:
+                break
+            value, unit = value / 1024, larger
+        digits = 1 if unit != "B" and value < 99.95 else 0
+        return f"{self.amount(round(value, digits))} {unit}"
+
     def balance(self, seconds: float) -> str:
         """A duration with its sign: + for ahead, − for behind."""
         sign = "+" if seconds > 0 else "−" if seconds < 0 else ""

@@ -76,10 +76,12 @@ class Document(Record, frozen=True):
     """A document.
 
     `pipeline` names the steps that process it; `metadata` and `reference` are the caller's own.
-    `parent` is the id of the document that contained it. `estimate` is the work in seconds that was
-    expected at acceptance, `seconds` the work of the attempt that ended it. `step` is the one that
-    runs, or that failed last; `step_attempt` is its number of attempts, including a running one.
-    `files` are those of the result.
+    `parent` is the id of the document that contained it, `parent_names` are the names of all
+    documents around it, outermost first. `parts` is the number of documents that stem from it, at
+    all depths; `parts_done` says how many of them have ended. `estimate` is the work in seconds
+    that was expected at acceptance, `seconds` the work of the attempt that ended it. `step` is the
+    one that runs, or that failed last; `step_attempt` is its number of attempts, including a
+    running one. `files` are those of the result.
     """
 
     id: str
@@ -107,6 +109,9 @@ class Document(Record, frozen=True):
     not_before: Time | None = None
     batch: str | None = None
     parent: str | None = None
+    parent_names: tuple[str, ...] = ()
+    parts: int = 0
+    parts_done: int = 0
     facts: dict[str, Any] = field(default_factory=dict)
     step: str | None = None
     step_attempt: int | None = None
@@ -131,6 +136,11 @@ class Document(Record, frozen=True):
     def _repr_html_(self) -> str:
         fields = {name: getattr(self, name) for name in Document.__struct_fields__}
         return fields_html(f"Document {self.id}", fields)
+
+
+def full_name(document: Document) -> str:
+    """The name of a document as lists show it, such as `mail.eml › items.csv` for an attachment."""
+    return " › ".join((*document.parent_names, document.name))
 
 
 class EndedDocument(Document, frozen=True, kw_only=True):
@@ -250,6 +260,14 @@ class Claim(NamedTuple):
     def __hash__(self) -> int:
         """The hash of the identifying fields, as metadata has no hash."""
         return hash((self.number, self.fence))
+
+
+class CheckedDocument(Struct, frozen=True):
+    """The check of one document: when, and its outcome."""
+
+    submitted_at: float
+    count: int
+    priority: int
 
 
 class Progress(NamedTuple):
@@ -391,6 +409,7 @@ class EventKind(StrEnum):
     RETRIED = "retried"
     DELETED = "deleted"
     CHANGED = "changed"
+    PARTS_DONE = "parts-done"
     BATCH_DONE = "batch-done"
     CUSTOMER_ADDED = "customer-added"
     CUSTOMER_SET = "customer-set"

@@ -16,10 +16,11 @@ KINDS = {
     EventKind.FAILED: "document.failed",
     EventKind.CANCELLED: "document.cancelled",
     EventKind.RETRIED: "document.retried",
+    EventKind.PARTS_DONE: "document.parts-done",
     EventKind.BATCH_DONE: "batch.done",
 }
 """The kinds of events that webhooks deliver, with the names that receivers see."""
-DEFAULT_KINDS = ("document.done", "document.failed", "document.cancelled", "batch.done")
+DEFAULT_KINDS = tuple(name for kind, name in KINDS.items() if kind is not EventKind.RETRIED)
 
 MOST_OF_A_CUSTOMER = 20
 MOST_CHARACTERS = 500

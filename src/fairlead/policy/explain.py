@@ -220,7 +220,9 @@ def explain(
         reasons += _why_waiting(document, customer, place, lane, now, retry_at, pipeline)
     else:
         reasons.append(_why_not_waiting(document))
-    if isinstance(policy, FairRule):
+    if not document.state.is_pending:
+        pass  # what its customer has had since does not concern it
+    elif isinstance(policy, FairRule):
         reasons += _why_fair(document, customer, place, policy, now)
     else:
         reasons.append(why_reset(policy, customer, now))

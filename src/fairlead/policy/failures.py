@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 STEP_FAILED = "step-failed"
 
 SENTENCES = {
@@ -18,3 +20,35 @@ SENTENCES = {
     "worker-lost": "Processing was interrupted several times; ask the operator to look into it.",
     STEP_FAILED: "The document could not be processed; ask the operator to look into it.",
 }
+
+
+class Remedy(StrEnum):
+    """What may help after a failure."""
+
+    RETRY = "retry"
+    PASSWORD = "password"  # noqa: S105 (a retry with the password of the document)
+    OTHER_FILE = "other-file"
+    """Another format, a repaired copy or smaller parts: the same bytes fail again."""
+
+
+_REMEDIES = {
+    "unsupported": Remedy.OTHER_FILE,
+    "damaged": Remedy.OTHER_FILE,
+    "encrypted": Remedy.PASSWORD,
+    "too-large": Remedy.OTHER_FILE,
+    "empty": Remedy.OTHER_FILE,
+    "corrupt": Remedy.OTHER_FILE,
+}
+
+
+def remedy(code: str | None) -> Remedy:
+    """What may help a document with this failure code; None: it did not fail.
+
+    A limit, a crash, a lost worker or a step may be mended meanwhile, so a retry may help.
+    """
+    return _REMEDIES.get(code or "", Remedy.RETRY)
+
+
+def may_succeed(code: str | None, *, has_password: bool = False) -> bool:
+    """Whether a retry of a document with this failure code may succeed."""
+    return remedy(code) is Remedy.RETRY or (remedy(code) is Remedy.PASSWORD and has_password)

@@ -21,6 +21,7 @@ from fairlead.server import schemas
 from fairlead.server.context import ServerContext
 from fairlead.server.dashboard import (
     customer_link,
+    decisions,
     links,
     live,
     login,
@@ -73,6 +74,7 @@ PAGES = (
     customer_link,
     customer_pages,
     document_pages,
+    decisions,
     live,
 )
 _SECONDS = {"schema": {"type": "integer"}}

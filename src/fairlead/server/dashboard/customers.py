@@ -12,7 +12,7 @@ from fairlead.model.customers import LONGEST_REASON, Setting, customer_settings
 from fairlead.model.usage import DAY, day_name
 from fairlead.server.dashboard import texts
 from fairlead.server.dashboard.charts import staircase_chart
-from fairlead.server.dashboard.last_hour import LEVELS, staircase
+from fairlead.server.dashboard.last_hour import LEVELS, staircase, thinned
 from fairlead.server.dashboard.page import (
     PageRequest,
     PageRoute,
@@ -25,7 +25,7 @@ from fairlead.server.dashboard.page import (
 from fairlead.server.dashboard.rows import (
     SHOWS,
     SORTS,
-    document_row,
+    document_rows,
     filtered_rows,
     sorted_rows,
 )
@@ -34,8 +34,8 @@ from fairlead.server.problems import Problem, not_found
 ROWS = 100
 MOST_ROWS = 1000
 NEWEST = 20
-STEPS = 500
-"""Documents in the staircase chart."""
+CHECKS, STEPS = 10_000, 500
+"""The newest checks that the staircase chart is made of, and about how many of them it draws."""
 USAGE_DAYS = 30
 """Days of usage on the page of a customer."""
 FORM = [setting for setting in customer_settings() if setting.label]
@@ -100,19 +100,18 @@ async def customer_page(page: PageRequest, name: str, *, notice: str | None = No
 def _content(page: PageRequest, name: str) -> dict[str, Any]:
     fairlead, live_view = page.fairlead, page.context.live_view
     customer, now = fairlead.store.customer(name), fairlead.store.now()
-    documents = fairlead.documents(customer=name, limit=STEPS).items
+    documents = fairlead.documents(customer=name, limit=NEWEST).items
+    steps = staircase(fairlead.store.latest_checks(name, CHECKS))
     first_day = day_name(int(now) // DAY - USAGE_DAYS + 1)
     return {
         "customer": customer,
         "settings": FORM,
         "row": live_view.rows([customer])[0],
-        "rows": [
-            document_row(document, is_paused=customer.paused) for document in documents[:NEWEST]
-        ],
-        "stairs": staircase_chart(staircase(documents), now),
+        "rows": document_rows(fairlead, documents, for_operator=page.caller.is_operator),
+        "stairs": staircase_chart(thinned(steps, STEPS), now),
         "waits": live_view.last_hour.waits_of(name),
         "usage": fairlead.customers.usage(name, since=first_day)[::-1],
-        "has_more_levels": any(document.priority > LEVELS for document in documents),
+        "has_more_levels": any(step.priority > LEVELS for step in steps),
     }
 
 

@@ -1,50 +1,42 @@
-"""Documents: the list with its filters, the page of one document, cancelling and retrying."""
+"""Documents: the list with its filters, and the page of one document."""
 
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from itertools import islice
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from fairlead.errors import InvalidTransition, NotReady, UnknownCustomer, UnknownDocument
+from fairlead.errors import NotReady, UnknownCustomer, UnknownDocument
 from fairlead.model.documents import Document, ResultFile
 from fairlead.model.states import Action, State, allows
 from fairlead.policy.explain import with_words
+from fairlead.policy.failures import Remedy, remedy
 from fairlead.server.dashboard import texts
+from fairlead.server.dashboard.facts import shown_facts, warnings
 from fairlead.server.dashboard.last_hour import LEVELS
 from fairlead.server.dashboard.page import (
     PageRequest,
     PageRoute,
     caller_page,
-    check_may_change,
-    form_lists,
-    form_of,
-    redirect,
 )
 from fairlead.server.dashboard.page_preview import is_picture, page_preview
-from fairlead.server.dashboard.rows import document_row
+from fairlead.server.dashboard.rows import document_row, document_rows
 from fairlead.server.dashboard.timeline import attempts, timeline
-from fairlead.server.problems import Problem, not_found, unknown_document
+from fairlead.server.problems import Problem, unknown_document
 
 ROWS = 100
 PREVIEW = 5000
 MOST_AT_ONCE = 10_000
-"""The most documents that one confirmation cancels or retries."""
-THREADS = 16
-"""Documents that are changed at the same time, so that they share commits."""
-PORTION = 1000
+"""The most documents that one decision changes."""
 LAST_PRIORITY = 2**31
 LONGEST_FILTER = 1000
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
-_ACTIONS = {"cancel": Action.CANCEL, "retry": Action.RETRY}
 
 
 @dataclass(frozen=True)
@@ -58,6 +50,7 @@ class Filter:
     pipeline: str = ""
     reference: str = ""
     batch: str = ""
+    parent: str = ""
     metadata: str = ""
     """A top-level key and its value, such as order=471."""
 
@@ -68,6 +61,7 @@ class Filter:
             "pipeline": self.pipeline or None,
             "reference": self.reference or None,
             "batch": self.batch or None,
+            "parent": self.parent or None,
             "metadata": {key: value} if self.metadata else None,
             "customer": self.customer or None,
             "state": State(self.state) if self.state else None,
@@ -76,7 +70,7 @@ class Filter:
         }
 
 
-def _filter(page: PageRequest, sent: Mapping[str, str]) -> Filter:
+def filter_of(page: PageRequest, sent: Mapping[str, str]) -> Filter:
     """The filter of a query or form. A customer's filter is always on its own documents."""
     values = {name: sent.get(name, "") for name in FILTERS}
     if any(len(value) > LONGEST_FILTER for value in values.values()):
@@ -93,6 +87,7 @@ def _filter(page: PageRequest, sent: Mapping[str, str]) -> Filter:
         pipeline=values["pipeline"].strip(),
         reference=values["reference"].strip(),
         batch=values["batch"].strip(),
+        parent=values["parent"].strip(),
         metadata=values["metadata"],
     )
 
@@ -117,23 +112,38 @@ async def list_page(
     done: Short = "",
     number: Annotated[int, Query(ge=0, le=MOST_AT_ONCE)] = 0,
     left: Annotated[int, Query(ge=0, le=MOST_AT_ONCE)] = 0,
+    locked: Annotated[int, Query(ge=0, le=MOST_AT_ONCE)] = 0,
 ) -> Response:
     page = await caller_page(request)
-    chosen = _filter(page, request.query_params)
+    chosen = filter_of(page, request.query_params)
     documents = await page.context.ask(_page, page, chosen, before)
-    notice = ""
-    if done in texts.DONE_WITH_DOCUMENTS:
-        notice = page.counted(texts.DONE_WITH_DOCUMENTS[done], number)
-        notice += " " + page.counted(texts.LEFT_OUT, left) if left else ""
     return page.show(
         "documents.html",
-        rows=await page.context.ask(_rows, page, documents[:ROWS]),
+        rows=await page.context.ask(
+            partial(
+                document_rows,
+                page.fairlead,
+                documents[:ROWS],
+                for_operator=page.caller.is_operator,
+            )
+        ),
         following=documents[ROWS - 1].id if len(documents) > ROWS else None,
         before=before,
         chosen=asdict(chosen),
         levels=await page.context.ask(_levels, page, chosen),
-        notice=notice,
+        notice=_notice(page, done, number, left=left, without_password=locked),
     )
+
+
+def _notice(page: PageRequest, done: str, number: int, **others: int) -> str:
+    """What a decision did with so many documents, and why it left others as they are."""
+    if done not in texts.DONE_WITH_DOCUMENTS:
+        return ""
+    sentences = [page.counted(texts.DONE_WITH_DOCUMENTS[done], number)]
+    sentences += [
+        page.counted(texts.LEFT_OUT[why], number) for why, number in others.items() if number
+    ]
+    return " ".join(sentences)
 
 
 def _levels(page: PageRequest, chosen: Filter) -> list[int]:
@@ -154,14 +164,8 @@ def _page(page: PageRequest, chosen: Filter, before: str) -> list[Document]:
     try:
         documents = page.fairlead.documents(**chosen.query(), cursor=before or None, limit=ROWS + 1)
         return documents.items
-    except UnknownCustomer:
+    except (UnknownCustomer, UnknownDocument):
         return []
-
-
-def _rows(page: PageRequest, documents: Sequence[Document]) -> list[dict[str, Any]]:
-    names = {document.customer for document in documents if document.state is State.WAITING}
-    paused = {name for name in names if page.fairlead.store.customer(name).paused}
-    return [document_row(document, is_paused=document.customer in paused) for document in documents]
 
 
 def visible(page: PageRequest, id_: str) -> Document:
@@ -212,10 +216,21 @@ def _content(page: PageRequest, id_: str) -> dict[str, Any]:
         "attempts": attempts(events),
         "preview_characters": PREVIEW,
         "cause": fairlead.cause(id_) if is_operator else None,
-        "attachments": fairlead.documents(parent=id_, limit=ROWS).items,
+        "attachments": _attachments(page, document),
+        "facts": shown_facts(document.facts, translator),
+        "warnings": warnings(document.facts),
         "may_cancel": allows(document.state, Action.CANCEL),
         "may_retry": allows(document.state, Action.RETRY),
+        "needs_password": remedy(document.error) is Remedy.PASSWORD,
     }
+
+
+def _attachments(page: PageRequest, document: Document) -> list[dict[str, Any]]:
+    if document.parts == 0:
+        return []
+    parts = page.fairlead.documents(parent=document.id, limit=ROWS).items
+    rows = document_rows(page.fairlead, parts, for_operator=page.caller.is_operator)
+    return rows[::-1]
 
 
 async def _text(page: PageRequest, id_: str) -> str | None:
@@ -239,123 +254,3 @@ async def _result(page: PageRequest, id_: str) -> tuple[str, tuple[ResultFile, .
     data = await (context.fetch if result.is_remote else context.ask)(lambda: result.data)
     text = json.dumps(data, indent=2, ensure_ascii=False) if data else ""
     return text[: PREVIEW + 1], result.files
-
-
-# --- cancelling and retrying ---
-
-
-@router.get("/documents/{decision}")
-async def confirm_page(
-    request: Request,
-    decision: str,
-    *,
-    id_: Annotated[list[str], Query(alias="id", max_length=PORTION)] = [],  # noqa: B006
-    every_one: Annotated[bool, Query(alias="all")] = False,
-    single: bool = False,
-) -> Response:
-    page = await caller_page(request)
-    check_may_change(page)
-    action = _action(decision)
-    chosen = _filter(page, request.query_params)
-    ids = await page.context.ask(_ids, page, action, chosen, None if every_one else id_)
-    values = {name: value for name, value in asdict(chosen).items() if value}
-    fields = [*values.items()]
-    if every_one:
-        fields += [("all", "1"), ("until", repr(page.fairlead.store.now()))]
-    else:
-        fields += [("id", document_id) for document_id in ids]
-        fields += [("single", "1")] if single else []
-    back: tuple[str, dict[str, Any]] = ("/documents", values)
-    if single and id_:
-        back = (f"/document/{id_[0]}", {})
-    question = page.translator.text(texts.NOTHING_TO[decision])
-    if ids:
-        question = page.counted(texts.WITH_DOCUMENTS[decision], len(ids))
-    return page.show(
-        "confirm_documents.html",
-        question=question,
-        number=len(ids),
-        decision=decision,
-        most=MOST_AT_ONCE,
-        fields=fields,
-        back=back,
-    )
-
-
-def _action(decision: str) -> Action:
-    if decision not in _ACTIONS:
-        raise not_found()
-    return _ACTIONS[decision]
-
-
-def _ids(
-    page: PageRequest,
-    action: Action,
-    chosen: Filter,
-    ids: list[str] | None,
-    until: float = math.inf,
-) -> list[str]:
-    """The ids of documents whose state allows the action: of `ids`, or of all that match."""
-    if ids is None:
-        return [document.id for document in _matching(page, action, chosen, until)]
-    documents = (visible(page, id_) for id_ in dict.fromkeys(ids))
-    return [document.id for document in documents if allows(document.state, action)]
-
-
-def _matching(
-    page: PageRequest, action: Action, chosen: Filter, until: float
-) -> Iterator[Document]:
-    """At most MOST_AT_ONCE documents that match and were submitted until then.
-
-    Without a state in the filter, documents that are done do not match: to retry all is meant for
-    those that failed or were cancelled.
-    """
-    left = MOST_AT_ONCE
-    for state in [State(chosen.state)] if chosen.state else State:
-        is_chosen = state.value == chosen.state or state is not State.DONE
-        if not allows(state, action) or not is_chosen:
-            continue
-        query = chosen.query() | {"state": state}
-        documents = page.fairlead.documents(**query, limit=PORTION)
-        older = (document for document in documents if document.submitted_at <= until)
-        for document in islice(older, left):
-            left -= 1
-            yield document
-
-
-@router.post("/documents/{decision}")
-async def decide(request: Request, decision: str) -> Response:
-    page = await caller_page(request)
-    action = _action(decision)
-    form = await form_of(request)
-    chosen = _filter(page, form)
-    ids = None if "all" in form else (await form_lists(request)).get("id", [])
-    try:
-        until = float(form.get("until") or "inf")
-    except ValueError:
-        raise Problem("invalid-request", "until must be a time in seconds since 1970") from None
-    done, left = await page.context.ask(_decide, page, action, chosen, ids, until)
-    if "single" in form and ids:
-        return redirect(f"/document/{ids[0]}")
-    values = {name: value for name, value in asdict(chosen).items() if value}
-    return redirect("/documents", done=decision, number=done, left=left, **values)
-
-
-def _decide(
-    page: PageRequest, action: Action, chosen: Filter, ids: list[str] | None, until: float
-) -> tuple[int, int]:
-    """How many documents changed, and how many did not because their state was another by then."""
-    fairlead, by = page.fairlead, page.caller.key_id
-    allowed = _ids(page, action, chosen, ids, until)
-    cancel_or_retry = fairlead.cancel if action is Action.CANCEL else fairlead.retry
-
-    def decide_one(id_: str) -> bool:
-        try:
-            cancel_or_retry(id_, by=by)
-        except (InvalidTransition, UnknownDocument):
-            return False
-        return True
-
-    with ThreadPoolExecutor(THREADS, thread_name_prefix="decide") as pool:
-        done = sum(pool.map(decide_one, allowed))
-    return done, len(allowed if ids is None else ids) - done

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from fairlead.app import Fairlead
 from fairlead.errors import UnknownDocument
-from fairlead.model.documents import Document, Event, EventKind, Tally
+from fairlead.model.documents import CheckedDocument, Event, EventKind, Tally
 from fairlead.model.names import time_of
 from fairlead.model.states import State
 from fairlead.policy.classic import DEFAULT_THRESHOLDS
@@ -287,13 +287,26 @@ class Step(Struct, frozen=True):
     is_reset: bool
 
 
-def staircase(documents: Sequence[Document]) -> list[Step]:
-    """The steps of a customer, oldest first, from its documents, newest first.
+def staircase(checks: Sequence[CheckedDocument]) -> list[Step]:
+    """The steps of a customer, oldest first, from its checks, newest first.
 
     A count above the one before means a reset.
     """
     steps: list[Step] = []
-    for document in documents[::-1]:
-        is_reset = bool(steps) and document.count > steps[-1].count
-        steps.append(Step(document.submitted_at, document.count, document.priority, is_reset))
+    for check in checks[::-1]:
+        is_reset = bool(steps) and check.count > steps[-1].count
+        steps.append(Step(check.submitted_at, check.count, check.priority, is_reset))
     return steps
+
+
+def thinned(steps: Sequence[Step], most: int) -> list[Step]:
+    """Some `most` of the steps, and all at which the count is reset or the priority changes."""
+    every = len(steps) // most + 1
+
+    def stays(number: int) -> bool:
+        step, before = steps[number], steps[number - 1]
+        is_last = number == len(steps) - 1
+        is_turn = step.priority != before.priority or step.is_reset
+        return number % every == 0 or is_last or is_turn or steps[number + 1].is_reset
+
+    return [step for number, step in enumerate(steps) if stays(number)]

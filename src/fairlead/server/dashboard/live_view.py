@@ -23,7 +23,8 @@ from msgspec.structs import asdict
 from fairlead.app import Fairlead
 from fairlead.errors import FairleadError, UnknownDocument
 from fairlead.model.customers import CustomerRecord
-from fairlead.model.documents import Event, EventKind
+from fairlead.model.documents import Document, Event, EventKind, full_name
+from fairlead.policy.failures import STEP_FAILED
 from fairlead.server.dashboard.last_hour import STEP, LastHour, read_last_hour
 from fairlead.server.dashboard.rows import (
     CustomerTableRow,
@@ -86,7 +87,7 @@ class LiveMessage:
         lists = self.lists
         if customer is not None:
             rows = {name: _own(row) for name, row in rows.items() if name == customer}
-            documents = [row for row in documents if row["customer"] == customer]
+            documents = [row | {"cause": ""} for row in documents if row["customer"] == customer]
             content, lists = {}, {}
         content["documents"] = documents
         content["customers"] = {name: row for name, row in rows.items() if row}
@@ -217,15 +218,32 @@ class Snapshot:
 
     def _document_name(self, id_: str) -> str:
         with suppress(UnknownDocument):
-            return self._fairlead.document(id_).name
+            return full_name(self._fairlead.document(id_))
         return ""
 
-    def _documents(self, ids: Iterable[str]) -> Iterator[dict[str, Any]]:
+    def _documents(self, ids: Collection[str]) -> Iterator[dict[str, Any]]:
+        for document in self._with_parents(ids):
+            customer = self._rows.get(document.customer)
+            is_paused = customer is not None and customer.paused
+            cause = None
+            if document.error == STEP_FAILED:
+                cause = self._fairlead.store.causes([document.id]).get(document.id)
+            row = document_row(document, is_paused=is_paused, cause=cause)
+            yield row | {"only_update": document.id not in ids}
+
+    def _with_parents(self, ids: Iterable[str]) -> Iterable[Document]:
+        """These documents and those around them, whose numbers of parts may have changed.
+
+        The latter do not become rows of a list that lacks them.
+        """
+        documents: dict[str, Document] = {}
         for id_ in ids:
+            next_id: str | None = id_
             with suppress(UnknownDocument):
-                document = self._fairlead.document(id_)
-                customer = self._rows.get(document.customer)
-                yield document_row(document, is_paused=customer is not None and customer.paused)
+                while next_id is not None and next_id not in documents:
+                    document = documents[next_id] = self._fairlead.document(next_id)
+                    next_id = document.parent
+        return documents.values()
 
 
 def _changed(new: dict[str, Any], old: dict[str, Any]) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from starlette.types import Receive, Scope, Send
 from fairlead.app import Fairlead
 from fairlead.errors import Message
 from fairlead.i18n import LANGUAGES, Translator, translator
+from fairlead.model.documents import full_name
 from fairlead.policy.explain import Plural
 from fairlead.server.auth import COOKIE, Caller
 from fairlead.server.context import ServerContext, context_of
@@ -48,6 +49,12 @@ HEADERS = {
 BLANK: dict[str, Any] = {
     "id": "",
     "name": "",
+    "parent": None,
+    "around": "",
+    "full_name": "",
+    "depth": 0,
+    "parts": "",
+    "cause": "",
     "customer": "",
     "state": "waiting",
     "paused": False,
@@ -98,7 +105,12 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals |= {"asset": asset_path, "query": query, "iso": iso}
+    environment.globals |= {
+        "asset": asset_path,
+        "query": query,
+        "iso": iso,
+        "full_name": full_name,
+    }
     return environment
 
 

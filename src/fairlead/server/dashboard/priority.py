@@ -58,7 +58,7 @@ def priority_content(page: PageRequest, customer: str) -> dict[str, Any]:
         "interval": rule.reset_interval,
         "thresholds": list(enumerate(rule.thresholds, start=2)),
         "last_level": len(rule.thresholds) + 1,
-        "has_lane": rules.lane is not None,
+        "lane_after": None if rules.lane is None else rules.lane.after,
     }
 
 

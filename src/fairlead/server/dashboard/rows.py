@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import nsmallest
 from typing import Any
 
@@ -13,8 +13,9 @@ from fairlead.app import Fairlead
 from fairlead.app.customers import reset_time
 from fairlead.model.capacity import Capacity
 from fairlead.model.customers import CustomerRecord, Fairness, Share
-from fairlead.model.documents import Document, Tally
+from fairlead.model.documents import Document, Tally, full_name
 from fairlead.model.states import State
+from fairlead.policy.failures import STEP_FAILED
 from fairlead.policy.rules import check_policy
 from fairlead.server.dashboard.last_hour import LastHour, RunningJob, WaitSummary
 from fairlead.server.dashboard.texts import UNREAD
@@ -173,13 +174,23 @@ def _rounded(number: float | None, digits: int) -> float | None:
     return None if number is None else round(number, digits)
 
 
-def document_row(document: Document, *, is_paused: bool = False) -> dict[str, Any]:
-    """A row of a list of documents. `is_paused` says whether its customer is paused."""
+def document_row(
+    document: Document, *, is_paused: bool = False, cause: str | None = None
+) -> dict[str, Any]:
+    """A row of a list of documents.
+
+    `is_paused` says whether its customer is paused, `cause` why a step failed; for operators.
+    """
     submitted, started = document.submitted_at, document.started_at
     return {
         "id": document.id,
         "customer": document.customer,
         "name": document.name,
+        "parent": document.parent,
+        "around": full_name(document).removesuffix(document.name),
+        "full_name": full_name(document),
+        "depth": 0,
+        "parts": f"{document.parts_done}/{document.parts}" if document.parts else "",
         "state": document.state.value,
         "paused": is_paused and document.state is State.WAITING,
         "priority": document.priority,
@@ -188,7 +199,45 @@ def document_row(document: Document, *, is_paused: bool = False) -> dict[str, An
         "wait_from": submitted if document.state is State.WAITING else None,
         "waited": None if started is None else round(max(0.0, started - submitted), 1),
         "error": UNREAD if is_unread(document) else document.error,
+        "cause": last_line(cause or ""),
     }
+
+
+def last_line(cause: str) -> str:
+    """The line of a traceback that names the exception."""
+    return cause.rstrip().rpartition("\n")[2]
+
+
+def document_rows(
+    fairlead: Fairlead, documents: Sequence[Document], *, for_operator: bool
+) -> list[dict[str, Any]]:
+    """The rows of a list, with parts below their document."""
+    names = {document.customer for document in documents if document.state is State.WAITING}
+    paused = {customer.name for customer in fairlead.store.customers(names) if customer.paused}
+    failed = [each.id for each in documents if for_operator and each.error == STEP_FAILED]
+    causes = fairlead.store.causes(failed) if failed else {}
+    return with_parts_below(
+        document_row(each, is_paused=each.customer in paused, cause=causes.get(each.id))
+        for each in documents
+    )
+
+
+def with_parts_below(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows, newest first, but each part below its document if that is one of them.
+
+    The parts of a document are in their order in it.
+    """
+    by_id = {row["id"]: row for row in rows}
+    parts: defaultdict[str | None, list[dict[str, Any]]] = defaultdict(list)
+    for row in by_id.values():
+        parts[row["parent"] if row["parent"] in by_id else None].append(row)
+
+    def below(row: dict[str, Any], depth: int) -> Iterator[dict[str, Any]]:
+        yield row | {"depth": depth}
+        for part in reversed(parts[row["id"]]):
+            yield from below(part, depth + 1)
+
+    return [shown for row in parts[None] for shown in below(row, 0)]
 
 
 def is_unread(document: Document) -> bool:

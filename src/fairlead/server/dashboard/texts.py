@@ -35,6 +35,27 @@ FAILURES = {
 UNREAD = "unread"
 """In place of a failure code: the document is done, but has no text."""
 NOTES = FAILURES | {UNREAD: "no text could be read"}
+FACTS = {
+    "title": "Title",
+    "author": "Author",
+    "created": "Created",
+    "language": "Language",
+    "pages": "Page count",
+    "ocr_pages": "Pages with OCR",
+    "words": "Words",
+    "parts_left_out": "Attachments left out",
+    "extractor": "Read by",
+}
+"""Labels of facts."""
+INVOICE_FACTS = {
+    "number": "Invoice number",
+    "date": "Invoice date",
+    "total": "Total",
+    "due": "Amount due",
+    "currency": "Currency",
+    "seller": "Seller",
+    "buyer": "Buyer",
+}
 HISTORY = {
     "submitted": "submitted",
     "claimed": "attempt {attempt} started, on {worker}",
@@ -52,6 +73,7 @@ HISTORY = {
     "retried": "retried",
     "deleted": "deleted",
     "changed": "changed",
+    "parts-done": "the last attachment has ended",
 }
 """Entries of a document's history, by the kind of the event."""
 CLASSES = {
@@ -104,8 +126,35 @@ DONE_WITH_CUSTOMER = {
 WITH_DOCUMENTS = {
     "cancel": Plural("number", "Cancel {number} document?", "Cancel {number} documents?"),
     "retry": Plural("number", "Retry {number} document?", "Retry {number} documents?"),
+    "delete": Plural("number", "Delete {number} document?", "Delete {number} documents?"),
 }
-NOTHING_TO = {"cancel": "Nothing to cancel", "retry": "Nothing to retry"}
+BUTTONS = {
+    "cancel": Plural("number", "Cancel {number} document", "Cancel {number} documents"),
+    "retry": Plural("number", "Retry {number} document", "Retry {number} documents"),
+    "delete": Plural("number", "Delete {number} document", "Delete {number} documents"),
+}
+FOLLOWS = {
+    "cancel": "Waiting documents leave the queue, and documents that are processing are stopped. "
+    "Documents that have ended do not change.",
+    "retry": "Each document returns to its place in the queue, with all its attempts.",
+    "delete": "Originals, texts and results are deleted; pending documents are cancelled first. "
+    "Events stay, without contents. This cannot be undone.",
+}
+"""What follows from each decision about documents."""
+RESULT_STAYS = "The result of one that is done can be read until a new one replaces it."
+PARTS_STAY = "Attachments are documents of their own, and stay."
+NOTHING_TO = {
+    "cancel": "Nothing to cancel",
+    "retry": "Nothing to retry",
+    "delete": "Nothing to delete",
+}
+NONE_ALLOWED = {
+    "cancel": "None of them is pending, so there is nothing to cancel.",
+    "retry": "None of these documents can be retried now.",
+    "delete": "None of these documents exists any more.",
+}
+NOTHING_SELECTED = "No document is selected"
+HOW_TO_SELECT = "Select documents with the boxes before their names, then choose again."
 DONE_WITH_DOCUMENTS = {
     "cancel": Plural(
         "number", "{number} document was cancelled.", "{number} documents were cancelled."
@@ -113,12 +162,22 @@ DONE_WITH_DOCUMENTS = {
     "retry": Plural(
         "number", "{number} document was queued again.", "{number} documents were queued again."
     ),
+    "delete": Plural(
+        "number", "{number} document was deleted.", "{number} documents were deleted."
+    ),
 }
-LEFT_OUT = Plural(
-    "number",
-    "{number} was left as it is, because its state had changed.",
-    "{number} were left as they are, because their states had changed.",
-)
+LEFT_OUT = {
+    "left": Plural(
+        "number",
+        "{number} was left as it is, because its state had changed.",
+        "{number} were left as they are, because their states had changed.",
+    ),
+    "without_password": Plural(
+        "number",
+        "{number} was left as it is, because it needs a password.",
+        "{number} were left as they are, because they need a password.",
+    ),
+}
 WRONG_KEY = "Invalid API key. Check that you copied all of it and that it was not revoked."
 KEY_OF_PROGRAM = (
     "The API key of a service or a worker does not open the dashboard. "
@@ -129,11 +188,18 @@ ANOTHER_SITE = "The request did not come from the dashboard, so nothing was chan
 
 
 def sentences(environment: Environment) -> set[str]:
-    tables = [STATES, NOTES, HISTORY, CLASSES, SHOWS, NOTHING_TO, DONE_WITH_CUSTOMER]
+    tables = [
+        *(STATES, NOTES, FACTS, INVOICE_FACTS, HISTORY, CLASSES, SHOWS),
+        *(DONE_WITH_CUSTOMER, FOLLOWS, NOTHING_TO, NONE_ALLOWED),
+    ]
     return {
         *(text for table in tables for text in table.values()),
         *(text for texts in DECISIONS.values() for text in texts),
         *(text for field in customer_settings() for text in (field.label, field.hint) if text),
+        RESULT_STAYS,
+        PARTS_STAY,
+        NOTHING_SELECTED,
+        HOW_TO_SELECT,
         WRONG_KEY,
         KEY_OF_PROGRAM,
         OLD_LINK,
@@ -144,8 +210,9 @@ def sentences(environment: Environment) -> set[str]:
 
 def plurals(environment: Environment) -> set[Plural]:
     return {
-        LEFT_OUT,
+        *LEFT_OUT.values(),
         *WITH_DOCUMENTS.values(),
+        *BUTTONS.values(),
         *DONE_WITH_DOCUMENTS.values(),
         *(Plural("number", *args[:2]) for name, args in _calls(environment) if name == "n_"),
     }

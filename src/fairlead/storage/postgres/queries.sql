@@ -17,6 +17,9 @@ FROM customers WHERE name = ? FOR UPDATE;
 -- name: lock_batches
 SELECT id, customer, finished_at FROM batches WHERE id = ANY(?) ORDER BY id FOR UPDATE;
 
+-- name: lock_documents
+SELECT seq FROM documents WHERE seq = ANY(?) ORDER BY seq FOR UPDATE;
+
 -- name: lock_webhook
 SELECT id FROM webhooks WHERE id = ? FOR UPDATE;
 

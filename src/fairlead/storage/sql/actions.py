@@ -18,6 +18,7 @@ from fairlead.policy.queue_events import Dropped, MemberChanged, Reset
 from fairlead.storage.sql import ends, reads, rows
 from fairlead.storage.sql.accept import add_customer, lock_customers
 from fairlead.storage.sql.batches import settle_batches
+from fairlead.storage.sql.parts import settle_parts
 from fairlead.storage.sql.queries import sql
 from fairlead.storage.sql.transaction import NOBODY, Transaction
 from fairlead.storage.sql.waiting_rows import Waiting, arrived
@@ -51,6 +52,7 @@ class DocumentRow(NamedTuple):
     estimate: float
     submitted_at: float
     batch: str | None
+    root: int | None
 
 
 def cancel_document(tx: Transaction, id_: str, check: DocumentCheck | None = None) -> None:
@@ -75,6 +77,7 @@ def cancel_document(tx: Transaction, id_: str, check: DocumentCheck | None = Non
     tx.count_state("cancelled", document.priority, 1)
     tx.add_event(EventKind.CANCELLED, document.customer, document.seq)
     settle_batches(tx, [document.batch])
+    settle_parts(tx, {document.seq: document.root})
 
 
 def _take_from_queue(tx: Transaction, document: DocumentRow) -> Waiting | ends.Running:
@@ -126,7 +129,7 @@ def delete_document(tx: Transaction, id_: str, check: DocumentCheck | None = Non
     run(sql("take_retry_slot"), (document.seq,))
     state, priority = run(sql("delete_document"), (document.seq,)).get
     tx.count_state(state, priority, -1)
-    forget_document(tx.connection, id_)
+    forget_document(tx.connection, id_, document.seq)
     tx.add_event(EventKind.DELETED, document.customer, document.seq)
     return sorted(texts)
 

@@ -29,6 +29,7 @@ from fairlead.policy.queue_events import ChargeValues, Ended, Learned
 from fairlead.storage.sql import rows
 from fairlead.storage.sql.accept import Origin, SubmissionWriter, lock_customers
 from fairlead.storage.sql.batches import settle_batches
+from fairlead.storage.sql.parts import settle_parts
 from fairlead.storage.sql.queries import sql
 from fairlead.storage.sql.transaction import Transaction
 from fairlead.storage.sql.waiting_rows import Waiting, arrived
@@ -126,6 +127,7 @@ def settle_all(tx: Transaction, outcomes: Sequence[tuple[Claim, Outcome]]) -> li
     writer.write()
     parts.write()
     settle_batches(tx, writer.batches)
+    settle_parts(tx, writer.ended)
     return saved
 
 
@@ -182,14 +184,16 @@ def _rescue(tx: Transaction, leases: Sequence[int]) -> int:
         if not running.ready and tx.rules.retry.delay(lost) is None:
             detail = f"its worker died {lost} times while processing it"
             writer.fail(running, Failed(WORKER_LOST, detail), None, lost=True)
-            batch = tx.connection.execute(sql("batch_of_document"), (running.document,)).get
+            root, batch = tx.connection.execute(sql("family_and_batch"), (running.document,)).get
             writer.batches.add(batch)
+            writer.ended[running.document] = root
         else:
             writer.requeue(running, attempts=running.attempts - running.ready, suspect=1)
             data = {"worker": running.worker} | ({"ready": True} if running.ready else {})
             tx.add_event(EventKind.RESCUED, running.customer, running.document, **data)
     writer.write()
     settle_batches(tx, writer.batches)
+    settle_parts(tx, writer.ended)
     return len(taken)
 
 
@@ -232,6 +236,8 @@ class _EndWriter:
         self._tx = tx
         self.batches: set[str | None] = set()
         """The batches of documents that have ended."""
+        self.ended: dict[int, int | None] = {}
+        """The documents that have ended, with the roots of those that are parts."""
         self._done: list[tuple[Any, ...]] = []
         self._failed: list[tuple[Any, ...]] = []
         self._retry_slots: list[tuple[Any, ...]] = []
@@ -242,7 +248,6 @@ class _EndWriter:
         self._interim: list[tuple[Any, ...]] = []
         self._queues: list[tuple[Any, ...]] = []
         self._causes: list[tuple[Any, ...]] = []
-        self._ended: list[int] = []
         self._replaced: list[int] = []
         self._learned: defaultdict[CostBucket, list[float]] = defaultdict(list)
 
@@ -258,8 +263,8 @@ class _EndWriter:
         run(sql("insert_result"), self._results)
         run(sql("put_interim"), self._interim)
         run(sql("set_queue"), self._queues)
-        if self._ended:
-            array = self._tx.connection.array(sorted(self._ended))
+        if self.ended:
+            array = self._tx.connection.array(sorted(self.ended))
             self._tx.connection.execute(sql("forget_interim"), (array,))
         run(sql("fail_document"), self._failed)
         run(sql("set_cause"), self._causes)
@@ -382,7 +387,7 @@ class _EndWriter:
         work: float | None = None,
     ) -> None:
         """Settle the charge of the start, and learn the cost from the work of all claims."""
-        self._ended.append(running.document)
+        self.ended[running.document] = None if detail is None else detail.root
         self._tx.add_queue_event(running.ended(self._tx.now, seconds))
         self._count(running, state)
         if detail is not None:

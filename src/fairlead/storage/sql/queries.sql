@@ -50,8 +50,8 @@ SELECT EXISTS (SELECT 1 FROM documents INDEXED BY pending_of_batch
 -- name: finish_batch
 UPDATE batches SET finished_at = ? WHERE id = ?;
 
--- name: batch_of_document
-SELECT batch FROM documents WHERE seq = ?;
+-- name: family_and_batch
+SELECT root, batch FROM documents WHERE seq = ?;
 
 -- name: batch
 SELECT b.id, c.name, b.created_at, b.finished_at
@@ -187,6 +187,11 @@ UPDATE documents SET cause = ? WHERE seq = ?;
 -- Why a document failed, or its last attempt did.
 SELECT d.cause, i.body FROM documents d LEFT JOIN interim i ON i.document = d.seq WHERE d.id = ?;
 
+-- name: causes
+-- Why documents failed.
+SELECT id, cause FROM documents
+WHERE id IN (SELECT value FROM json_each(?)) AND cause IS NOT NULL;
+
 -- name: add_event
 -- An event.
 INSERT INTO events (at, kind, customer, document, data, actor) VALUES (?, ?, ?, ?, ?, ?);
@@ -198,6 +203,34 @@ INSERT INTO queue_events (body) VALUES (?);
 -- name: family_of
 -- The number of all attachments of a document, and their bytes.
 SELECT count(*), coalesce(sum(size), 0) FROM documents WHERE root = ?;
+
+-- name: lock_documents
+-- Documents, locked until the end of the transaction.
+SELECT seq FROM documents WHERE seq IN (SELECT value FROM json_each(?)) ORDER BY seq;
+
+-- name: documents_around
+-- The documents around parts that have ended, but for pending ones: their customers, and whether
+-- they are parts themselves.
+WITH RECURSIVE around (seq) AS (
+  SELECT parent FROM documents WHERE seq IN (SELECT value FROM json_each(?)) AND parent IS NOT NULL
+  UNION SELECT o.parent FROM around JOIN documents o ON o.seq = around.seq
+  WHERE o.parent IS NOT NULL)
+SELECT o.seq, o.customer, o.root IS NOT NULL
+FROM around JOIN documents o ON o.seq = around.seq
+WHERE o.state <> 'waiting' ORDER BY o.seq;
+
+-- name: is_family_pending
+-- Whether a part of a document that is not a part itself is pending; the newest ones end last.
+SELECT 1 FROM documents INDEXED BY family
+WHERE root = ? AND state = 'waiting' ORDER BY seq DESC LIMIT 1;
+
+-- name: is_part_pending
+-- Whether a part of a part is pending. BETWEEN as in part_columns.py.
+WITH RECURSIVE part (seq, state) AS (
+  SELECT seq, state FROM documents WHERE parent = ?
+  UNION ALL SELECT p.seq, p.state FROM part
+  JOIN documents p ON p.parent BETWEEN part.seq AND part.seq)
+SELECT 1 FROM part WHERE state = 'waiting' LIMIT 1;
 
 -- name: find_key
 SELECT fingerprint, documents FROM idempotency_keys WHERE customer = ? AND key = ?;
@@ -499,7 +532,8 @@ DELETE FROM retry_slots WHERE document = ? RETURNING slot, slot_seq, displaced;
 
 -- name: find_document
 SELECT
-  seq, customer, coalesce(queue, pipeline), state, priority, urgent, estimate, submitted_at, batch
+  seq, customer, coalesce(queue, pipeline), state, priority, urgent, estimate, submitted_at, batch,
+  root
 FROM documents WHERE id = ?;
 
 -- name: state_of_document
@@ -792,6 +826,10 @@ SELECT count(*) FROM customers;
 SELECT r.started_at, r.estimate, c.name, r.pipeline
 FROM running r JOIN customers c ON c.id = r.customer;
 
+-- name: latest_checks
+SELECT d.submitted_at, d.count, d.priority FROM documents d INDEXED BY documents_of_customer
+WHERE d.customer = (SELECT id FROM customers WHERE name = ?) ORDER BY d.seq DESC LIMIT ?;
+
 -- name: latest_arrivals
 SELECT submitted_at, priority, count, estimate FROM documents ORDER BY seq DESC LIMIT 1000;
 
@@ -867,6 +905,15 @@ VALUES (?, ?, ?, ?, ?, ?) RETURNING seq;
 
 -- name: deliveries_of
 SELECT seq, body FROM deliveries INDEXED BY deliveries_of_document WHERE document = ?;
+
+-- name: deliveries_of_parts
+-- Deliveries about the parts of a document, at all depths.
+WITH RECURSIVE part (seq, id) AS (
+  SELECT seq, id FROM documents WHERE parent = ?
+  UNION ALL SELECT p.seq, p.id FROM part
+  JOIN documents p ON p.parent BETWEEN part.seq AND part.seq)
+SELECT y.seq, y.body
+FROM part JOIN deliveries y INDEXED BY deliveries_of_document ON y.document = part.id;
 
 -- name: deliveries_with
 -- Deliveries of webhooks for all customers, with a text in their body.

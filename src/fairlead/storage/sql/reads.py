@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from fairlead.errors import Message, UnknownCustomer, UnknownDocument, UnknownKey
 from fairlead.model.customers import CustomerRecord, CustomerSettings, Fairness
 from fairlead.model.documents import (
+    CheckedDocument,
     Document,
     Event,
     ShortTexts,
@@ -149,6 +150,12 @@ def _containing(part: str) -> str:
     """A LIKE pattern for texts that contain this one, with special characters escaped."""
     escaped = part.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     return f"%{escaped}%"
+
+
+def latest_checks(connection: Connection, customer: str, limit: int) -> list[CheckedDocument]:
+    """The checks of a customer's newest documents, newest first."""
+    selected = connection.execute(sql("latest_checks"), (customer, limit))
+    return [CheckedDocument(*row) for row in selected]
 
 
 # --- results ---
@@ -488,6 +495,11 @@ def cause(connection: Connection, id_: str) -> str | None:
         raise unknown_document(id_)
     own, body = row
     return own if own is not None or body is None else decode_interim(body).cause
+
+
+def causes(connection: Connection, ids: Sequence[str]) -> dict[str, str]:
+    """Why documents failed, by id; for operators."""
+    return dict(connection.execute(sql("causes"), (connection.array(list(ids)),)).fetchall())
 
 
 # --- for the doctor ---

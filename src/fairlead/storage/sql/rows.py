@@ -19,6 +19,7 @@ from fairlead.model.results import Content
 from fairlead.model.states import State
 from fairlead.model.webhooks import Delivery, Status, Webhook
 from fairlead.policy.rules import Rules
+from fairlead.storage.sql.part_columns import PARENT_NAMES, PARTS, PARTS_DONE
 
 Row = tuple[Any, ...]
 T = TypeVar("T", bound=Struct)
@@ -70,6 +71,10 @@ def _files(text: str | None) -> tuple[ResultFile, ...]:
     return _FILES.decode(text) if text else ()
 
 
+def _names(text: str | None) -> tuple[str, ...]:
+    return tuple(text.split("/")) if text else ()
+
+
 def files_text(files: Sequence[Content]) -> str | None:
     """The files of a result by name as text to keep, without their bytes."""
     named = sorted(files, key=lambda file: file.name)
@@ -91,7 +96,14 @@ DOCUMENT = Records(
     Document,
     "d",
     _DOCUMENTS,
-    {"state": State, "urgent": bool, "metadata": _object, "facts": _object, "files": _files},
+    {
+        "state": State,
+        "urgent": bool,
+        "metadata": _object,
+        "facts": _object,
+        "files": _files,
+        "parent_names": _names,
+    },
     customer="c.name",
     state="CASE WHEN r.document IS NULL THEN d.state ELSE 'processing' END",
     started_at="coalesce(r.started_at, d.started_at)",
@@ -101,6 +113,9 @@ DOCUMENT = Records(
     parent="CASE WHEN d.parent IS NOT NULL THEN coalesce("
     "(SELECT id FROM documents WHERE seq = d.parent), "
     "(SELECT id FROM deleted WHERE seq = d.parent)) END",
+    parent_names=PARENT_NAMES,
+    parts=PARTS,
+    parts_done=PARTS_DONE,
     step="coalesce(d.step, i.step)",
     step_attempt="coalesce(d.step_attempt, "
     "i.step_attempts + CASE WHEN r.document IS NULL THEN 0 ELSE 1 END)",

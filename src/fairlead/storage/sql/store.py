@@ -15,6 +15,7 @@ from fairlead.errors import DamagedData, ReadOnlyData, StoreRefused, Temporarily
 from fairlead.model.batches import StoredBatch
 from fairlead.model.customers import CustomerRecord, Fairness
 from fairlead.model.documents import (
+    CheckedDocument,
     Claim,
     Document,
     DocumentCheck,
@@ -602,6 +603,10 @@ class Store(ABC):
             limit=limit,
         )
 
+    def latest_checks(self, customer: str, limit: int) -> list[CheckedDocument]:
+        """The checks of a customer's newest documents, newest first."""
+        return self._read(reads.latest_checks, customer, limit)
+
     def batch(self, id_: str) -> StoredBatch:
         """A batch with its documents by state."""
         return self._read(batches.read_batch, id_)
@@ -724,6 +729,10 @@ class Store(ABC):
     def asking_steps(self, least: int) -> list[AskingStep]:
         """The steps that have asked at least so often to be called again later for a document."""
         return self._read_whole(reads.asking_steps, least)
+
+    def causes(self, ids: Sequence[str]) -> dict[str, str]:
+        """The causes of the failures of these documents, by id; for operators."""
+        return self._read(reads.causes, ids)
 
     def interim_keys(self) -> set[str]:
         """The keys of all blobs of documents between two steps, those of their parts included."""

@@ -30,6 +30,7 @@ _KEPT_FIELDS = frozenset(
         "step_attempt",
     }
     | {"submitted_at", "not_before", "started_at", "finished_at", "parent", "batch"}
+    | {"parts", "parts_done"}
 )
 """Fields of a deleted document that stay in deliveries: events contain them as well."""
 
@@ -114,11 +115,20 @@ def refresh_webhook(connection: Connection, webhook: str) -> None:
     connection.execute(sql("refresh_webhook"), (webhook,))
 
 
-def forget_document(connection: Connection, id_: str) -> None:
-    """Remove a document's contents from its deliveries; due deliveries are still sent.
+def forget_document(connection: Connection, id_: str, number: int) -> None:
+    """Remove a document's contents from its deliveries, and its name from those of its parts.
 
-    Responses of receivers may repeat the contents, so they are removed too.
+    Due deliveries are still sent. Responses of receivers may repeat the contents, so they are
+    removed too.
     """
+    _forget_contents(connection, id_)
+    for delivery, body in connection.execute(sql("deliveries_of_parts"), (number,)).fetchall():
+        content = json.loads(body)
+        nameless = content | {"data": content["data"] | {"parent_names": []}}
+        connection.execute(sql("empty_delivery"), (_body(nameless), delivery))
+
+
+def _forget_contents(connection: Connection, id_: str) -> None:
     for number, body in connection.execute(sql("deliveries_of"), (id_,)).fetchall():
         content = json.loads(body)
         kept_fields = {

@@ -21,6 +21,7 @@ const FORMATS = {
   tenths: (cell, value) => text(cell, tenths(value)),
   balance: (cell, behind) => text(cell, balance(-behind)),
   span: (cell, seconds) => text(cell, seconds === null ? "–" : span(seconds)),
+  parts: (cell, content) => { cell.hidden = !content; return text(cell.querySelector("strong"), content); },
   flag: (cell, on) => { cell.hidden = !on; return false; },
   meter: (cell, value) => { cell.hidden = value === null; cell.value = value ?? 1; return false; },
   customer: (cell, name) => link(cell, name, customerUrl),

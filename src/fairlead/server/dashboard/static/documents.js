@@ -1,4 +1,5 @@
-// A list of documents: rows change in place, and new rows are added on top while nobody uses the list.
+// A list of documents: rows change in place, and new rows are added on top, or below their document,
+// while nobody uses the list.
 
 import { Table, inUse } from "./tables.js";
 
@@ -19,7 +20,7 @@ export class Documents {
 
   show(record) {
     if (this.table.set(record.id, view(record))) return;
-    if (!this.most || !this.matches(record) || !this.isNewer(record)) return;
+    if (!this.most || record.only_update || !this.matches(record) || !this.isNewer(record)) return;
     this.waiting.set(record.id, record);
     if (inUse(this.box) || scrollY > 200) this.offer();
     else this.insert();
@@ -46,7 +47,7 @@ export class Documents {
 
   insert() {
     for (const record of this.waiting.values()) {
-      this.table.add(record.id, view(record), prepare, { first: true });
+      this.table.add(record.id, view(record), prepare, { first: true, below: record.parent });
     }
     this.waiting.clear();
     this.table.keep(this.most);
@@ -62,9 +63,11 @@ function prepare(row, record) {
   const box = row.querySelector("input");
   if (box) {
     box.value = record.id;
-    box.setAttribute("aria-label", record.name);
+    box.setAttribute("aria-label", record.full_name);
   }
-  row.querySelector('[data-f="name"]').href = `/document/${encodeURIComponent(record.id)}`;
+  const link = row.querySelector("a.full");
+  link.href = `/document/${encodeURIComponent(record.id)}`;
+  link.title = record.full_name;
   const customer = row.querySelector('[data-f="customer"]');
   if (customer) customer.href = "/customer?" + new URLSearchParams({ name: record.customer });
 }

@@ -3,7 +3,9 @@
 import { fill, tick } from "./cells.js";
 import { connect } from "./connection.js";
 import { confirmInDialog } from "./confirm.js";
+import { copyOnClick, showCopyButtons } from "./copy.js";
 import { Documents } from "./documents.js";
+import { followSelection } from "./selection.js";
 import { List, LongTable, Table, inUse } from "./tables.js";
 
 const LONG_TABLE_ROWS = 200;
@@ -17,13 +19,14 @@ function findParts() {
     figures: all("[data-figures]"),
     lists: all("[data-list]").map((table) => new List(table)),
     customers: all('[data-table="customers"]').map(customersTable),
-    documents: all('[data-table="documents"]').map((table) => new Documents(table)),
+    documents: all('[data-filter] [data-table="documents"]').map((table) => new Documents(table)),
     ofCustomer: document.querySelector("[data-customer]"),
     ofDocument: document.querySelector("[data-document]"),
     isEmpty: document.querySelector("[data-empty]") !== null,
     step: null,
   };
   showLocalTimes();
+  showCopyButtons();
 }
 
 // Times in the reader's zone, with UTC as a tooltip.
@@ -131,7 +134,7 @@ function replaceAll(fresh) {
 // Updates running times every second.
 function runClocks() {
   if (!document.hidden) {
-    for (const cell of document.querySelectorAll("[data-at]:not([data-table] *)")) tick(cell);
+    for (const cell of document.querySelectorAll("[data-at]:not([data-table] *), [data-document] [data-at]")) tick(cell);
     for (const table of [...parts.customers, ...parts.documents]) table.runClocks();
   }
   // The place of a document in the queue changes without an event.
@@ -161,6 +164,8 @@ function showInNextFrame(message) {
 
 findParts();
 confirmInDialog();
+copyOnClick();
+followSelection();
 setInterval(runClocks, 1000);
 connect((kind, data) => {
   if (kind === "change") showInNextFrame(data);

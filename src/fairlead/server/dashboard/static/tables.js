@@ -13,6 +13,10 @@ function newRow(name) {
   return template.content.firstElementChild.cloneNode(true);
 }
 
+function depthOf(row) {
+  return Number(row?.className.match(/depth(\d)/)?.[1] ?? 0);
+}
+
 /** Rows by key: changed cells are shown immediately, rows keep their places. */
 export class Table {
   constructor(element) {
@@ -28,14 +32,26 @@ export class Table {
     return Boolean(row);
   }
 
-  add(key, record, prepare, { first }) {
+  add(key, record, prepare, { first, below = null }) {
     const row = newRow(this.name);
     row.dataset.key = key;
     prepare?.(row, record);
     fill(row, record);
-    if (first) this.body.prepend(row);
+    const above = this.lastBelow(below);
+    if (above) {
+      row.className = `depth${Math.min(3, depthOf(this.rows.get(below)) + 1)}`;
+      above.after(row);
+    } else if (first) this.body.prepend(row);
     else this.body.append(row);
     this.rows.set(key, row);
+  }
+
+  /** The last row that belongs to the row of this key; null: there is no such row. */
+  lastBelow(key) {
+    let last = this.rows.get(key) ?? null;
+    const depth = depthOf(last);
+    while (last?.nextElementSibling && depthOf(last.nextElementSibling) > depth) last = last.nextElementSibling;
+    return last;
   }
 
   keep(most) {
