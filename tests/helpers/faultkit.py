@@ -15,7 +15,7 @@ import pytest
 
 import fairlead.read
 from fairlead.read import draft
-from fairlead.read.guard import Guard, Place
+from fairlead.read.error_guard import ErrorGuard, PartName
 
 
 class Fault(Exception):
@@ -28,23 +28,23 @@ class Faults:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._monkeypatch = monkeypatch
         self._functions = {function.__code__: function for function in _functions()}
-        self._guards: list[Guard] = []
+        self._guards: list[ErrorGuard] = []
         guards = self._guards
 
-        def watched() -> Guard:
-            guards.append(Guard())
+        def watched() -> ErrorGuard:
+            guards.append(ErrorGuard())
             return guards[-1]
 
-        monkeypatch.setattr(draft, "Guard", watched)
+        monkeypatch.setattr(draft, "ErrorGuard", watched)
 
     @property
-    def present(self) -> Place | None:
+    def present(self) -> PartName | None:
         """The page, slide or sheet that is being read."""
         return self._guards[-1].place if self._guards else None
 
-    def running(self, run: Callable[[], object]) -> dict[Place | None, dict[FunctionType, int]]:
+    def running(self, run: Callable[[], object]) -> dict[PartName | None, dict[FunctionType, int]]:
         """Return the functions that run for each place, and how often."""
-        calls: dict[Place | None, dict[FunctionType, int]] = {}
+        calls: dict[PartName | None, dict[FunctionType, int]] = {}
 
         def profile(frame: FrameType, event: str, _: object) -> None:
             function = self._functions.get(frame.f_code) if event == "call" else None
@@ -100,7 +100,7 @@ def name_of(function: FunctionType) -> str:
 def _functions() -> Iterator[FunctionType]:
     """Yield all functions and methods of the readers, but those of the guard itself."""
     for info in pkgutil.iter_modules(fairlead.read.__path__):
-        if info.name == "guard":
+        if info.name == "error_guard":
             continue
         module = importlib.import_module(f"fairlead.read.{info.name}")
         owners = [module, *(c for _, c in inspect.getmembers(module, inspect.isclass))]

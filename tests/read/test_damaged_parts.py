@@ -27,7 +27,7 @@ from reportlab.pdfgen.canvas import Canvas
 
 from fairlead.read import CannotRead, Extracted, ocr
 from fairlead.read.aligned_tables import take_aligned_tables
-from fairlead.read.guard import Guard, Place
+from fairlead.read.error_guard import ErrorGuard, PartName
 from fairlead.read.page_layout import Line, Word
 
 Read = Callable[..., Extracted]
@@ -243,9 +243,9 @@ def test_a_whole_document_has_no_warnings(read: Read, kind: str) -> None:
 
 
 def test_warnings_name_many_places_shortly() -> None:
-    guard = Guard()
+    guard = ErrorGuard()
     for number in (2, 1, 3, 5, 2):
-        guard.take(KeyError(), "lost", Place("page", number))
+        guard.take(KeyError(), "lost", PartName("page", number))
     for number in range(1, 101, 2):
         with guard.page(number, "slide"):
             raise KeyError

@@ -19,7 +19,7 @@ from needs import need_languages
 from partkit import FLOWING, PAGED, SCANNED, WORDS
 
 from fairlead.read import CannotRead, Extracted, ReadLimits, aligned_tables, extract
-from fairlead.read.guard import Place
+from fairlead.read.error_guard import PartName
 
 # A page stays whole, as plain text, where one of these rules fails.
 RULES = frozenset([
@@ -53,7 +53,7 @@ Reading = Callable[[bytes], Callable[[], Extracted]]
 @pytest.fixture(autouse=True)
 def without_log(monkeypatch: pytest.MonkeyPatch) -> None:
     """Write no tracebacks of hundreds of faults."""
-    monkeypatch.setattr(logging.getLogger("fairlead.read.guard"), "disabled", True)
+    monkeypatch.setattr(logging.getLogger("fairlead.read.error_guard"), "disabled", True)
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def is_rule(function: FunctionType) -> bool:
     return function.__module__.rpartition(".")[2] in RULES
 
 
-def is_second(place: Place | None) -> bool:
+def is_second(place: PartName | None) -> bool:
     return place is not None and place.name in (2, WORDS[1])
 
 
@@ -88,7 +88,7 @@ def lost(extracted: Extracted) -> list[str]:
     return [word for word in WORDS if word not in extracted.text]
 
 
-def names(extracted: Extracted, place: Place) -> bool:
+def names(extracted: Extracted, place: PartName) -> bool:
     """Whether a warning names the place."""
     warnings = extracted.facts["warnings"]
     assert isinstance(warnings, list)

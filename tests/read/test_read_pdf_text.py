@@ -11,10 +11,10 @@ from reportlab.pdfgen.canvas import Canvas
 from fairlead.read import Extracted
 
 Read = Callable[..., Extracted]
-Place = tuple[float, float, str]
+PartName = tuple[float, float, str]
 
 
-def placed(*places: Place, rotation: int = 0) -> bytes:
+def placed(*places: PartName, rotation: int = 0) -> bytes:
     """A page with texts at x and y."""
     buffer = io.BytesIO()
     canvas = Canvas(buffer, pagesize=(400, 400))

@@ -15,7 +15,7 @@ from typing import IO, BinaryIO, cast
 
 from fairlead.read.base import FINAL_ERRORS, CannotRead, Extracted, Rank, Reader, Source, Task
 from fairlead.read.draft import Draft, Parts, safe_name
-from fairlead.read.guard import MEMBERS, UNREAD, Place
+from fairlead.read.error_guard import MEMBERS, UNREAD, PartName
 from fairlead.read.package import Package, UnpackMeter, open_package
 from fairlead.read.text_writer import TextWriter, item
 from fairlead.read.zip import member_names
@@ -71,7 +71,7 @@ def _unzip(package: Package, member: zipfile.ZipInfo, draft: Draft) -> bytes | N
     except Exception as error:
         if member.flag_bits & 1:
             return None  # a wrong password that passed the first check
-        draft.guard.take(error, UNREAD, Place("member", safe_name(member.filename)))
+        draft.guard.take(error, UNREAD, PartName("member", safe_name(member.filename)))
         return b""
 
 

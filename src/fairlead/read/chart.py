@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from fairlead.read.guard import CHARTS
+from fairlead.read.error_guard import CHARTS
 from fairlead.read.package import Package
 from fairlead.read.text_writer import TextWriter
 from fairlead.read.xlsx import NumberFormats

@@ -12,7 +12,7 @@ from fairlead.read.doc_notes import NoteMark, note_marks
 from fairlead.read.doc_styles import DocStyles, ParagraphRole
 from fairlead.read.doc_text import WordText
 from fairlead.read.draft import Draft
-from fairlead.read.guard import CONTENT, HEADINGS, NOTES, Guard
+from fairlead.read.error_guard import CONTENT, HEADINGS, NOTES, ErrorGuard
 from fairlead.read.ole import decrypt_old_office, has_stream, open_ole
 from fairlead.read.text_writer import TextWriter
 
@@ -57,7 +57,7 @@ class _Paragraphs:
     """Writes paragraphs as headings, items and cells."""
 
     def __init__(
-        self, text: WordText, formatting: Formatting, main: bytes, table: bytes, guard: Guard
+        self, text: WordText, formatting: Formatting, main: bytes, table: bytes, guard: ErrorGuard
     ) -> None:
         self._text = text
         self._guard = guard

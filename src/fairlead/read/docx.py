@@ -10,7 +10,7 @@ from fairlead.read.base import Extracted, Rank, Reader, Source, Task, library
 from fairlead.read.chart import write_chart
 from fairlead.read.docx_styles import DocxStyles, ParagraphProperties, read_styles
 from fairlead.read.draft import Draft
-from fairlead.read.guard import CONTENT, Place
+from fairlead.read.error_guard import CONTENT, PartName
 from fairlead.read.numbering import roman
 from fairlead.read.package import Package, add_properties, has_main_type, open_package
 from fairlead.read.text_writer import PLAIN, Style, TextWriter
@@ -53,13 +53,13 @@ def _read(source: Source, task: Task) -> Extracted:
                 if role == "body":
                     _write_part(body, part, seen)
                     continue
-                with draft.guard(CONTENT, Place("part", role)):
+                with draft.guard(CONTENT, PartName("part", role)):
                     _write_part(body, part, seen)
     return body.writer.finish()
 
 
 def _targets(package: Package, main: str, role: str, draft: Draft) -> list[str]:
-    with draft.guard(CONTENT, Place("part", role)):
+    with draft.guard(CONTENT, PartName("part", role)):
         return package.targets(main, role)
     return []
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from fairlead.read.guard import HEADINGS, Guard
+from fairlead.read.error_guard import HEADINGS, ErrorGuard
 from fairlead.read.numbering import LEVELS, Level, ListCounter
 from fairlead.read.package import Package
 from fairlead.read.text_writer import PLAIN, Style, heading, item
@@ -137,7 +137,7 @@ def _outline_level(level: str) -> int:
     return int(level) + 1 if level.isdecimal() and int(level) < 9 else 0
 
 
-def read_styles(package: Package, main: str, guard: Guard) -> DocxStyles:
+def read_styles(package: Package, main: str, guard: ErrorGuard) -> DocxStyles:
     """Read the styles and numberings that the main part refers to; damaged ones are left out."""
     styles = DocxStyles()
     with guard(HEADINGS):

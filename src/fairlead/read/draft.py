@@ -17,7 +17,7 @@ from fairlead.read.base import (
     clean_line,
 )
 from fairlead.read.dates import iso
-from fairlead.read.guard import LANGUAGE, Guard
+from fairlead.read.error_guard import LANGUAGE, ErrorGuard
 from fairlead.read.language import language_of
 
 NO_TEXT = "no text was found in the document"
@@ -93,7 +93,7 @@ class Draft:
         self.text = BoundedText(limits.characters)
         self.markdown = BoundedText(limits.characters)
         self.parts: list[Part] = []
-        self.guard = Guard()
+        self.guard = ErrorGuard()
         self._facts: dict[str, JSON] = {}
         self._warnings: list[str] = []
 

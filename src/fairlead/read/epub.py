@@ -8,7 +8,7 @@ from urllib.parse import unquote
 from fairlead.read.base import CannotRead, Extracted, Rank, Reader, Source, Task, library
 from fairlead.read.decode import decode
 from fairlead.read.draft import Draft
-from fairlead.read.guard import PROPERTIES
+from fairlead.read.error_guard import PROPERTIES
 from fairlead.read.html import declared_encoding, write_markup
 from fairlead.read.package import Package, Properties, open_package, read_member
 from fairlead.read.text_writer import TextWriter

@@ -9,7 +9,7 @@ from lxml import etree
 from fairlead.read.base import Extracted, Rank, Reader, Source, Task, clean, library
 from fairlead.read.decode import decode, decode_head
 from fairlead.read.draft import Draft
-from fairlead.read.guard import PROPERTIES
+from fairlead.read.error_guard import PROPERTIES
 from fairlead.read.text_writer import CODE, PLAIN, Style, TextWriter, heading, item
 from fairlead.read.xml import detect_memory_shortage
 

@@ -10,7 +10,7 @@ from PIL import Image, ImageSequence
 
 from fairlead.read.base import CannotRead, Extracted, Rank, Reader, Source, Task, library
 from fairlead.read.draft import Draft
-from fairlead.read.guard import CONTENT, PROPERTIES
+from fairlead.read.error_guard import CONTENT, PROPERTIES
 from fairlead.read.ocr import Ocr
 from fairlead.read.outputs import fit
 from fairlead.read.page_layout import PageContent

@@ -14,7 +14,7 @@ from email.message import EmailMessage
 from fairlead.read.base import Extracted, Rank, Reader, Source, Task, clean, clean_line
 from fairlead.read.decode import decode
 from fairlead.read.draft import Draft, Parts, safe_name
-from fairlead.read.guard import ATTACHMENTS, CONTENT, PROPERTIES, UNREAD, Place
+from fairlead.read.error_guard import ATTACHMENTS, CONTENT, PROPERTIES, UNREAD, PartName
 from fairlead.read.html import write_markup
 from fairlead.read.text_writer import TextWriter
 
@@ -64,7 +64,7 @@ def _read(source: Source, task: Task) -> Extracted:
         with draft.guard(ATTACHMENTS):
             name = _attachment_name(leaf)
         if name:
-            with draft.guard(UNREAD, Place("attachment", safe_name(name))):
+            with draft.guard(UNREAD, PartName("attachment", safe_name(name))):
                 parts.add(name, _content(leaf))
             continue
         with draft.guard(CONTENT):

@@ -10,7 +10,7 @@ from email.policy import SMTP
 from fairlead.read.base import Extracted, Rank, Reader, Source, Task, clean, clean_line, library
 from fairlead.read.decode import decode
 from fairlead.read.draft import Draft, Parts
-from fairlead.read.guard import ATTACHMENTS, CONTENT, PROPERTIES, Guard
+from fairlead.read.error_guard import ATTACHMENTS, CONTENT, PROPERTIES, ErrorGuard
 from fairlead.read.html import declared_encoding
 from fairlead.read.mail import write_message
 from fairlead.read.ole import Ole, has_stream, open_ole
@@ -61,7 +61,7 @@ def _read(source: Source, task: Task) -> Extracted:
 class _Message:
     """A message, a message within it, or an attachment."""
 
-    def __init__(self, ole: Ole, path: tuple[str, ...], guard: Guard) -> None:
+    def __init__(self, ole: Ole, path: tuple[str, ...], guard: ErrorGuard) -> None:
         self._ole = ole
         self._path = path
         self._guard = guard

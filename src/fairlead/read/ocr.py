@@ -17,7 +17,7 @@ from PIL import Image
 
 from fairlead.read.base import Task
 from fairlead.read.draft import Draft
-from fairlead.read.guard import LANGUAGE, TABLES, TURNS
+from fairlead.read.error_guard import LANGUAGE, TABLES, TURNS
 from fairlead.read.language import language_of
 from fairlead.read.page_layout import Line, PageContent, Word
 from fairlead.read.scan_rulings import ruled_picture

@@ -18,7 +18,7 @@ from fairlead.read.base import (
     library,
 )
 from fairlead.read.draft import Draft
-from fairlead.read.guard import CONTENT, PROPERTIES, REST, Place
+from fairlead.read.error_guard import CONTENT, PROPERTIES, REST, PartName
 from fairlead.read.odf_lists import Lists, ListStyles, OpenList
 from fairlead.read.package import Properties, open_package, read_member
 from fairlead.read.text_writer import PLAIN, Style, TextWriter, heading
@@ -72,7 +72,7 @@ def _read_package(kind: str, source: Source, task: Task) -> Extracted:
         styles = ListStyles()
         if kind == "odt" and "styles.xml" in package.names:
             # Headers and footers belong to the styles of pages.
-            with draft.guard(CONTENT, Place("part", "headers and footers")):
+            with draft.guard(CONTENT, PartName("part", "headers and footers")):
                 frame = _OdfText(writer, styles, task.limits.pages, within="master-styles")
                 parse_xml(package.chunks("styles.xml"), frame)
             writer.part()
@@ -234,14 +234,14 @@ class _OdfText(XmlHandler):
         if self.pages > self.max_pages:
             self.cut = self.done = True
             return
-        self._writer.draft.guard.place = Place("slide", self.pages)
+        self._writer.draft.guard.place = PartName("slide", self.pages)
         self._writer.page()
 
     def _table(self, attributes: Attributes) -> None:
         if self._sheets:
             self.pages += 1
             name = attribute(attributes, "name")
-            self._writer.draft.guard.place = Place("sheet", clean_line(name))
+            self._writer.draft.guard.place = PartName("sheet", clean_line(name))
             self._writer.section(name)
         self._writer.table(values=self._sheets)
 

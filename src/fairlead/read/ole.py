@@ -14,7 +14,7 @@ import olefile
 from fairlead.read.base import CannotRead, Extracted, Rank, Reader, Source, Task
 from fairlead.read.decode import decode
 from fairlead.read.draft import Draft
-from fairlead.read.guard import PROPERTIES
+from fairlead.read.error_guard import PROPERTIES
 
 
 class Ole:

@@ -10,7 +10,7 @@ from PIL import Image, ImageChops
 
 from fairlead.read.base import Task
 from fairlead.read.draft import Draft
-from fairlead.read.guard import PAGE_PICTURE, SEARCHABLE, Place
+from fairlead.read.error_guard import PAGE_PICTURE, SEARCHABLE, PartName
 
 PAGES = "pages"
 SEARCHABLE_PDF = "searchable-pdf"
@@ -42,7 +42,7 @@ class Outputs:
         if self.is_late():
             return self._no_more(pages, _LATE)
         content = None
-        with self._draft.guard(PAGE_PICTURE, Place("page", number)) as part:
+        with self._draft.guard(PAGE_PICTURE, PartName("page", number)) as part:
             content = _rendered(render)
         if content is None:
             if not part.failed:

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 from fairlead.read.base import CannotRead, ReadLimits, Source, Task
 from fairlead.read.draft import Draft
-from fairlead.read.guard import PROPERTIES
+from fairlead.read.error_guard import PROPERTIES
 from fairlead.read.xml import Attributes, XmlHandler, attribute, parse_xml
 from fairlead.read.zip import BAD_ZIP, member_names, open_zip
 

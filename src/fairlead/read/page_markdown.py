@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from fairlead.read.draft import Draft
-from fairlead.read.guard import HEADINGS, LAYOUT, Place
+from fairlead.read.error_guard import HEADINGS, LAYOUT, PartName
 from fairlead.read.page_headings import Headings, Paragraph
 from fairlead.read.page_layout import Block, Line, PageContent, Table
 from fairlead.read.text_writer import PLAIN, block_markdown, heading, rows_text, table_markdown
@@ -31,7 +31,7 @@ class PageMarkdown:
     def add_page(self, number: int, page: PageContent) -> None:
         """Add the blocks of a page, as far as there is room."""
         blocks: list[Paragraph | Table] = [Paragraph(page.text, 0.0, bold=False)]
-        with self._guard(LAYOUT, Place("page", number)):
+        with self._guard(LAYOUT, PartName("page", number)):
             blocks = list(_paragraphs(page.blocks))
         for block in blocks:
             if self._room <= 0:
@@ -54,7 +54,7 @@ class PageMarkdown:
         markdown = self._draft.markdown
         for block, level, page in zip(self._blocks, levels, self._pages, strict=True):
             piece = _plain(block)
-            with self._guard(LAYOUT, Place("page", page)):
+            with self._guard(LAYOUT, PartName("page", page)):
                 piece = self._markdown(block, level)
             if piece and not markdown.add(f"\n\n{piece}" if markdown.length else piece):
                 return
@@ -70,7 +70,7 @@ class PageMarkdown:
         with self._guard(HEADINGS):
             headings = Headings([block for block in self._blocks if isinstance(block, Paragraph)])
             for index, page in enumerate(self._pages):
-                with self._guard(HEADINGS, Place("page", page)):
+                with self._guard(HEADINGS, PartName("page", page)):
                     levels[index] = self._level(headings, index)
         return levels
 

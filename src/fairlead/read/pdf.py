@@ -12,7 +12,7 @@ import pypdfium2.raw as pdfium
 
 from fairlead.read.base import CannotRead, Extracted, Rank, Reader, Source, Task, library
 from fairlead.read.draft import Draft, Parts, safe_name
-from fairlead.read.guard import (
+from fairlead.read.error_guard import (
     ATTACHMENTS,
     FORMS,
     INVOICE,
@@ -21,7 +21,7 @@ from fairlead.read.guard import (
     PROPERTIES,
     TEXT_LAYER,
     UNREAD,
-    Place,
+    PartName,
 )
 from fairlead.read.invoice import invoice_in
 from fairlead.read.ocr import Ocr
@@ -174,7 +174,7 @@ def _add_attachments(document: Any, draft: Draft) -> None:
     for index in range(min(document.count_attachments(), draft.limits.members)):
         attachment = document.get_attachment(index)
         names.append(attachment.get_name())
-        with draft.guard(UNREAD, Place("attachment", safe_name(names[-1]))):
+        with draft.guard(UNREAD, PartName("attachment", safe_name(names[-1]))):
             content = bytes(attachment.get_data())
             if not _add_invoice(content, draft):
                 parts.add(names[-1], content)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import pypdfium2.raw as pdfium
 
 from fairlead.read.aligned_tables import take_aligned_tables
-from fairlead.read.guard import FORMS, LAYOUT, PICTURES, TABLES, Guard
+from fairlead.read.error_guard import FORMS, LAYOUT, PICTURES, TABLES, ErrorGuard
 from fairlead.read.page_layout import Block, Line, PageContent
 from fairlead.read.pdf_boxes import Box, PageView, load_page
 from fairlead.read.pdf_drawings import DrawnObjects, drawn_objects, page_rulings
@@ -26,7 +26,7 @@ class EmbeddedPage(NamedTuple):
     pictures: list[Box]  # with the width and height of the page as units
 
 
-def embedded_page(document: Any, index: int, guard: Guard) -> EmbeddedPage:
+def embedded_page(document: Any, index: int, guard: ErrorGuard) -> EmbeddedPage:
     """Return the embedded content of a page; a rule that fails leaves the plain page."""
     page = load_page(document, index)
     try:
@@ -73,7 +73,7 @@ class _Layout(NamedTuple):
     pictures: list[Box]
 
 
-def _content(page: Any, guard: Guard, *, has_fields: bool) -> EmbeddedPage:
+def _content(page: Any, guard: ErrorGuard, *, has_fields: bool) -> EmbeddedPage:
     layout = None
     with guard(LAYOUT):
         layout = _layout(page, guard, has_fields=has_fields)
@@ -87,7 +87,7 @@ def _content(page: Any, guard: Guard, *, has_fields: bool) -> EmbeddedPage:
     return EmbeddedPage(PageContent(text, layout.blocks), ocr_needed, layout.pictures)
 
 
-def _layout(page: Any, guard: Guard, *, has_fields: bool) -> _Layout:
+def _layout(page: Any, guard: ErrorGuard, *, has_fields: bool) -> _Layout:
     view = PageView(page)
     drawn, grids = DrawnObjects([], []), list[Grid]()
     with guard(TABLES):

@@ -8,7 +8,7 @@ from PIL import Image
 
 from fairlead.read.base import Source, Task
 from fairlead.read.draft import Draft
-from fairlead.read.guard import NOT_SEARCHABLE, PROPERTIES, TEXT_LAYER
+from fairlead.read.error_guard import NOT_SEARCHABLE, PROPERTIES, TEXT_LAYER
 from fairlead.read.outputs import MAX_PICTURE_PIXELS, PAGES, SEARCHABLE_PDF, Outputs, fit
 from fairlead.read.picture_pdf import Jpeg, PicturePdf
 from fairlead.read.text_layer import EMPTY_LAYER, TextLayer

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from fairlead.read.base import Extracted, Rank, Reader, Source, Task, library
 from fairlead.read.draft import Draft
-from fairlead.read.guard import CONTENT
+from fairlead.read.error_guard import CONTENT
 from fairlead.read.ole import decrypt_old_office, has_stream, open_ole
 from fairlead.read.text_writer import PLAIN, TextWriter, heading, item
 

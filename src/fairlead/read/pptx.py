@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from fairlead.read.base import Extracted, Rank, Reader, Source, Task, library
 from fairlead.read.chart import write_chart
 from fairlead.read.draft import Draft
-from fairlead.read.guard import CONTENT
+from fairlead.read.error_guard import CONTENT
 from fairlead.read.package import Package, add_properties, has_main_type, open_package
 from fairlead.read.text_writer import PLAIN, TextWriter, heading, item
 from fairlead.read.xml import (

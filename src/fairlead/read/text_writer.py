@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from fairlead.read.base import Extracted
 from fairlead.read.draft import Draft
-from fairlead.read.guard import CONTENT, LAYOUT
+from fairlead.read.error_guard import CONTENT, LAYOUT
 
 _MAX_CELLS = 16_384  # of a row, as in the widest sheet
 _MAX_COPIES = 1_048_576  # of rows that a document repeats, as many as the longest sheet has

@@ -19,7 +19,7 @@ from fairlead.read.base import (
     library,
 )
 from fairlead.read.draft import Draft
-from fairlead.read.guard import CONTENT
+from fairlead.read.error_guard import CONTENT
 from fairlead.read.ole import decrypt_old_office, has_stream, open_ole
 from fairlead.read.text_writer import TextWriter
 from fairlead.read.xlsx import NumberFormats, plain_number, shown_blanks

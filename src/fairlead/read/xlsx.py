@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from fairlead.read.base import Extracted, Rank, Reader, Source, Task, clean_line, library
 from fairlead.read.draft import Draft
-from fairlead.read.guard import CONTENT, FORMATS
+from fairlead.read.error_guard import CONTENT, FORMATS
 from fairlead.read.package import Package, add_properties, has_main_type, open_package
 from fairlead.read.text_writer import TextWriter
 from fairlead.read.xml import Attributes, XmlHandler, attribute, parse_xml, relation_id

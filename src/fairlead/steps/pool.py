@@ -35,7 +35,7 @@ from fairlead.steps.outcomes import (
     StepOptions,
     TimedOut,
 )
-from fairlead.steps.process import Run, StepProcess
+from fairlead.steps.process import JobRun, StepProcess
 from fairlead.steps.process_slots import ProcessSlots
 from fairlead.steps.sources import SourceWatch
 from fairlead.steps.template import StepTemplate, TemplateEnded
@@ -107,7 +107,7 @@ class StepPool:
         self._processes: dict[int, StepProcess] = {}
         self._last_number = 0
         self._returned: list[StepJob] = []  # jobs that did not begin
-        self._alone: deque[Run] = deque()
+        self._alone: deque[JobRun] = deque()
         self._progress: dict[str, tuple[int, int]] = {}
         self._ends: list[StepEnd] = []
         self._reloads = reloads
@@ -180,8 +180,8 @@ class StepPool:
         return self.problem
 
     def start(self, job: StepJob) -> None:
-        """Run the step on a document, behind others if `free` says so."""
-        self._place(Run(job))
+        """JobRun the step on a document, behind others if `free` says so."""
+        self._place(JobRun(job))
 
     def cancel_job(self, id_: str) -> None:
         """Tell the job that its result is not needed; `poll` still returns its end."""
@@ -268,7 +268,7 @@ class StepPool:
 
     # --- jobs ---
 
-    def _place(self, run: Run) -> None:
+    def _place(self, run: JobRun) -> None:
         """Give a job to a process: one with the fewest, or a new one."""
         process = self._process_for_one_more() or self._process_behind()
         if process is None:  # one has ended since the caller looked
@@ -319,7 +319,7 @@ class StepPool:
                 return process
         return self._start_process()
 
-    def _end(self, run: Run, outcome: Outcome, seconds: float) -> None:
+    def _end(self, run: JobRun, outcome: Outcome, seconds: float) -> None:
         self._progress.pop(run.job.id, None)
         self._ends.append(StepEnd(run.job, outcome, run.spent + seconds))
 
@@ -334,7 +334,7 @@ class StepPool:
         concurrency = 1 if self.options is None else self.options.concurrency
         return concurrency if process.is_exclusive else min(concurrency, len(process.jobs))
 
-    def _return(self, runs: Iterable[Run]) -> None:
+    def _return(self, runs: Iterable[JobRun]) -> None:
         self._returned += [run.job for run in runs]
 
     # --- messages ---
@@ -420,7 +420,7 @@ class StepPool:
             self._run_again_alone(running, now)
         self._end_cancelled()
 
-    def _outcome_of_death(self, run: Run, process: StepProcess, how: str) -> Outcome:
+    def _outcome_of_death(self, run: JobRun, process: StepProcess, how: str) -> Outcome:
         if run.is_cancelled:
             return _CANCELLED
         if run.is_overdue:
@@ -429,7 +429,7 @@ class StepPool:
             return Died(f"it used more than {self._memory_limit:,} bytes of memory")
         return Died(how)
 
-    def _run_again_alone(self, runs: Iterable[Run], now: float) -> None:
+    def _run_again_alone(self, runs: Iterable[JobRun], now: float) -> None:
         """Queue each job to run alone. Overdue jobs, the likely cause, come last."""
         for run in sorted(runs, key=lambda run: run.is_overdue):
             run.spent += now - run.began

@@ -30,7 +30,7 @@ _LONGEST_MESSAGE = 1 << 24
 
 
 @dataclass
-class Run:
+class JobRun:
     """A job, and when it began in its process, if it has."""
 
     job: StepJob
@@ -53,7 +53,7 @@ class StepProcess:
         self.template = template
         self.options = options
         self.number = number
-        self.jobs: deque[Run] = deque()
+        self.jobs: deque[JobRun] = deque()
         self.pid: int | None = None
         self.is_ready = False
         self.is_stale = False  # whether it gets no more jobs, and ends without them
@@ -82,16 +82,16 @@ class StepProcess:
         """Whether the socket was full, so that `flush` must try again."""
         return bool(self._unsent)
 
-    def running(self) -> list[Run]:
+    def running(self) -> list[JobRun]:
         """The jobs that run; none before the process is ready."""
         number = self.options.concurrency if self.is_ready else 0
         return list(islice(self.jobs, number))
 
-    def behind(self) -> list[Run]:
+    def behind(self) -> list[JobRun]:
         """The jobs that have not begun."""
         return list(self.jobs)[len(self.running()) :]
 
-    def start(self, run: Run) -> None:
+    def start(self, run: JobRun) -> None:
         """Give it a job, which begins at once or behind others."""
         self.jobs.append(run)
         if self.is_ready:
@@ -105,7 +105,7 @@ class StepProcess:
             self.send(StartJob(run.job))
         self._note_begins()
 
-    def take(self, ids: Iterable[str]) -> list[Run]:
+    def take(self, ids: Iterable[str]) -> list[JobRun]:
         """Take jobs away that have ended or were withdrawn; the next ones begin."""
         wanted = set(ids)
         taken = [run for run in self.jobs if run.job.id in wanted]

@@ -35,35 +35,37 @@ TURNS = "the orientation of a picture could not be recognised"
 LANGUAGE = "the language could not be recognised"
 
 
-class Place(NamedTuple):
+class PartName(NamedTuple):
     """A page, a slide, a sheet or another part that can fail alone, by its number or name."""
 
     unit: str
     name: int | str
 
 
-class Guard:
+class ErrorGuard:
     """The guard of one document: it turns what fails in a part into a warning with the place.
 
     What ends a document passes: limits, a missing password, a lack of memory.
     """
 
     def __init__(self) -> None:
-        self.place: Place | None = None
+        self.place: PartName | None = None
         self._lost: dict[tuple[str, str], set[int | str]] = {}  # by loss and unit
         self._pages = self._lost_pages = 0
 
-    def __call__(self, loss: str, place: Place | None = None) -> GuardedPart:
-        """Guard a rule or a part, by default of the present place."""
+    def __call__(self, loss: str, place: PartName | None = None) -> GuardedPart:
+        """ErrorGuard a rule or a part, by default of the present place."""
         return GuardedPart(self, loss, place or self.place)
 
     def page(self, number: int | str, unit: str = "page") -> GuardedPart:
-        """Guard a page, which is the present place until it ends."""
+        """ErrorGuard a page, which is the present place until it ends."""
         self._pages += 1
-        self.place = Place(unit, number)
+        self.place = PartName(unit, number)
         return GuardedPart(self, CONTENT, self.place, is_page=True)
 
-    def take(self, error: BaseException, loss: str = CONTENT, place: Place | None = None) -> None:
+    def take(
+        self, error: BaseException, loss: str = CONTENT, place: PartName | None = None
+    ) -> None:
         """Record what an error costs at the place, by default the present one.
 
         Loops over the elements of a document call it, where a guard for each would take too long.
@@ -73,7 +75,7 @@ class Guard:
         """
         if _is_final(error):
             raise error
-        unit, name = place or self.place or Place("", "")
+        unit, name = place or self.place or PartName("", "")
         names = self._lost.setdefault((loss, unit), set())
         if not names:  # once for each loss: a document may have thousands of broken pages
             _log.warning("%s", _sentence(loss, unit, {name}), exc_info=error)
@@ -100,7 +102,7 @@ class GuardedPart:
     __slots__ = ("_guard", "_is_page", "_loss", "_place", "failed")
 
     def __init__(
-        self, guard: Guard, loss: str, place: Place | None, *, is_page: bool = False
+        self, guard: ErrorGuard, loss: str, place: PartName | None, *, is_page: bool = False
     ) -> None:
         self._guard = guard
         self._loss = loss
