@@ -19,7 +19,7 @@ from fairlead.cli.options import (
     warn_of_unread_settings,
 )
 from fairlead.cli.output import write_stopping
-from fairlead.errors import needs_extra
+from fairlead.extras import needs_extra
 from fairlead.service import raise_descriptor_limit, running
 from fairlead.worker.engine_service import EngineService
 
