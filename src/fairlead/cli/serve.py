@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import socket
 import sys
 from functools import partial
@@ -25,6 +26,9 @@ from fairlead.worker.engine_service import EngineService
 
 if TYPE_CHECKING:
     from fairlead.server.context import ServerContext
+
+LOCAL_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 (nothing is bound here)
+"""For a server on all addresses of this machine, the one of this machine itself."""
 
 
 @click.command("serve")
@@ -77,8 +81,10 @@ def _serve(fairlead: Fairlead, *, has_workers: bool, reloads: bool) -> bool:
 
 def _greet(fairlead: Fairlead, listener: socket.socket, context: ServerContext) -> None:
     host, port = listener.getsockname()[:2]
-    address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    address = _address(host, port)
     click.echo(f"fairlead: serving {address} on {fairlead.folder.path}; Ctrl-C stops", err=True)
+    if host in LOCAL_ADDRESS:
+        click.echo("fairlead: from other machines, use the name of this one instead", err=True)
     click.echo(f"fairlead: operator key in {fairlead.folder.operator_key}", err=True)
     if not fairlead.has_room():
         click.echo(
@@ -91,4 +97,15 @@ def _greet(fairlead: Fairlead, listener: socket.socket, context: ServerContext) 
         link = f"{address}/login?token={context.auth.new_login_token()}"
         click.echo(f"fairlead: log in, once, with {link}", err=True)
     else:
-        click.echo("fairlead: log in with the link that fairlead login prints", err=True)
+        command = f"fairlead login --data {shlex.quote(str(fairlead.folder.path.absolute()))}"
+        click.echo(
+            f"fairlead: log in with the link that {command} prints, or with the operator key at "
+            f"{address}/login",
+            err=True,
+        )
+
+
+def _address(host: str, port: int) -> str:
+    """The URL at which a browser on this machine opens the server."""
+    host = LOCAL_ADDRESS.get(host, host)
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
