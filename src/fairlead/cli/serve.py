@@ -19,8 +19,9 @@ from fairlead.cli.options import (
     setting_option,
     warn_of_unread_settings,
 )
-from fairlead.cli.output import write_stopping
+from fairlead.cli.output import announce_stop
 from fairlead.extras import needs_extra
+from fairlead.sd_notify import READY, notify
 from fairlead.service import raise_descriptor_limit, running
 from fairlead.worker.engine_service import EngineService
 
@@ -75,7 +76,7 @@ def _serve(fairlead: Fairlead, *, has_workers: bool, reloads: bool) -> bool:
             listener,
             engine,
             on_ready=lambda context: _greet(fairlead, listener, context),
-            on_stop=write_stopping,
+            on_stop=announce_stop,
         )
 
 
@@ -103,6 +104,7 @@ def _greet(fairlead: Fairlead, listener: socket.socket, context: ServerContext) 
             f"{address}/login",
             err=True,
         )
+    notify(READY)
 
 
 def _address(host: str, port: int) -> str:
