@@ -3,13 +3,15 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 PYTHON ?= python3
-VENV := .venv
+VENV ?= .venv
 BIN := $(VENV)/bin
-SETUP := PYTHON=$(PYTHON) VENV=$(VENV) tools/setup.sh
+# An environment keeps its interpreter until another one is named, as in `make test PYTHON=python3.13`.
+NAMED := $(if $(filter-out file,$(origin PYTHON)),$(PYTHON))
+SETUP := PYTHON=$(NAMED) VENV=$(VENV) tools/setup.sh
 READY := $(VENV)/.ready
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup packages run demo test test-fast test-full check faults bench bench-http bench-postgres bench-peers bench-simulator bench-dashboard screenshots policies picture fair-pictures sync-client import-graph pins clean
+.PHONY: FORCE help setup packages run demo test test-fast test-full check faults bench bench-http bench-postgres bench-peers bench-simulator bench-dashboard screenshots policies picture fair-pictures sync-client import-graph pins clean
 
 help: ## list these targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -23,6 +25,11 @@ $(READY): requirements.txt pyproject.toml tools/setup.sh
 $(READY)-%: requirements-%.txt pyproject.toml tools/setup.sh
 	@$(SETUP) $*
 	@touch $@
+
+ifneq ($(shell $(SETUP) fits),yes)
+$(READY) $(READY)-demo $(READY)-server: FORCE
+endif
+FORCE:
 
 run: $(READY)-server ## serve HTTP with workers, on ./fairlead-data
 	@$(BIN)/fairlead serve
@@ -94,4 +101,4 @@ import-graph: ## draw the imports between packages into docs/discussion/architec
 	@$(PYTHON) tools/import_graph.py --write docs/discussion/architecture.md
 
 clean: ## remove what the other targets made
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .bench-peers .bench-readers demo-data
+	rm -rf $(VENV) .venv-* build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .bench-peers .bench-readers demo-data

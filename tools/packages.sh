@@ -10,6 +10,7 @@ command -v redis-server >/dev/null || missing+=(redis-server)
 [ -x /usr/lib/rabbitmq/bin/rabbitmq-server ] || missing+=(rabbitmq-server)
 command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null ||
   missing+=(chromium fonts-dejavu-core)
+command -v systemd-analyze >/dev/null || missing+=(systemd)
 [ ${#missing[@]} -gt 0 ] || exit 0
 
 if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then

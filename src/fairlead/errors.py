@@ -67,7 +67,6 @@ both. A class that sets `problem` also gives that problem its title.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 TYPE_PREFIX = "urn:fairlead:problem:"
@@ -169,17 +168,6 @@ class InvalidCursor(
 
 class MissingExtra(UsageError, code="missing-extra", title="Missing library"):
     """A library of an optional extra is not installed."""
-
-
-@contextmanager
-def needs_extra(name: str) -> Iterator[None]:
-    """Imports in this block need an optional extra; raises MissingExtra where it is absent."""
-    try:
-        yield
-    except ImportError as error:
-        raise MissingExtra(
-            f"the library {error.name} is missing; install it: pip install 'fairlead[{name}]'"
-        ) from None
 
 
 class Refused(

@@ -86,7 +86,7 @@ def test_a_missing_ocr_library_is_named_with_its_install_command(
     result = CliRunner().invoke(main, ["doctor", "--data", str(tmp_path)])
     ocr._library.cache_clear()
     assert result.exit_code == 0
-    assert "pip install 'fairlead[ocr]'" in result.output
+    assert "[ocr]'" in result.output.partition("; install it: ")[2]
     assert "OCR works" not in result.output
 
 

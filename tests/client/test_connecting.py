@@ -187,7 +187,8 @@ def test_fairlead_is_imported_without_httpx_and_names_it_when_needed() -> None:
         "except fairlead.FairleadError as error: print(type(error).__name__, error)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("MissingExtra the library httpx is missing; install it: pip")
+    assert done.stdout.startswith("MissingExtra the library httpx is missing; install it: ")
+    assert done.stdout.endswith("[client]'\n")
 
 
 def test_importing_fairlead_brings_in_neither_httpx_nor_the_house() -> None:

@@ -78,9 +78,9 @@ def check_probe(answer: dict[str, Any]) -> None:
     assert answer["helps"] > 25
     assert answer["broken"] == {}
     assert {error.rpartition("; ")[2] for error in answer["names"].values()} <= {
-        f"install it: pip install 'fairlead[{extra}]'" for extra in answer["missing"]
+        f"install it: {command}" for command in answer["commands"].values()
     }
     for extra, (code, message) in answer["missing"].items():
         assert (code, message.count("\n")) == (2, 1), message
         assert message.startswith("fairlead: ")
-        assert message.endswith(f"pip install 'fairlead[{extra}]'\n"), message
+        assert message.endswith(f"; install it: {answer['commands'][extra]}\n"), message

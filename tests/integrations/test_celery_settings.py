@@ -186,7 +186,7 @@ def test_fairlead_itself_does_not_import_celery() -> None:
         assert not loaded, loaded
         import fairlead.integrations.celery
         strange = [name for name in sys.modules if name.startswith("fairlead.")]
-        allowed = ("backoff", "errors", "integrations", "model", "policy")
+        allowed = ("backoff", "errors", "extras", "integrations", "model", "policy")
         print(sorted(name for name in strange if name.split(".")[1] not in allowed))
     """
     whole = script.replace("import fairlead, fairlead.app", "import fairlead")
@@ -218,7 +218,8 @@ def test_a_missing_library_is_named_with_its_install_command(
         except MissingExtra as error:
             print(error)
     """)
-    assert f"pip install 'fairlead[{extra}]'" in done.stdout, done.stderr
+    assert done.stdout.rstrip().endswith(f"[{extra}]'"), done.stderr
+    assert "pip install " in done.stdout
 
 
 def python(script: str) -> subprocess.CompletedProcess[str]:

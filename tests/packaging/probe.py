@@ -72,6 +72,7 @@ def failing_names() -> Iterator[tuple[str, str]]:
 def probe(extras: set[str]) -> dict[str, Any]:
     """Which helps and public names fail, and what commands say whose extra is missing."""
     from fairlead.cli import main  # noqa: PLC0415
+    from fairlead.extras import install_command  # noqa: PLC0415
 
     def run(*words: str, **environment: str) -> tuple[int, str]:
         from click.testing import CliRunner  # noqa: PLC0415
@@ -87,6 +88,7 @@ def probe(extras: set[str]) -> dict[str, Any]:
         "helps": len(broken),
         "broken": {words: answer for words, answer in broken.items() if answer[0]},
         "names": dict(failing_names()),
+        "commands": {extra: install_command(extra) for extra in COMMANDS},
         "missing": {
             extra: run(*words, **environment)
             for extra, (words, environment) in COMMANDS.items()

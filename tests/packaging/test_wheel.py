@@ -97,5 +97,5 @@ def test_the_wheel_works_with_each_extra(
         assert health.returncode == 0, health.stdout
     else:  # what is not installed is no verdict on a document
         assert (worked.returncode, state) == (2, "waiting"), worked.stderr
-        assert worked.stderr.endswith("pip install 'fairlead[documents]'\n")
+        assert worked.stderr.endswith(" -m pip install 'fairlead[documents]'\n")
         assert "pip install 'fairlead[documents]'" in health.stdout

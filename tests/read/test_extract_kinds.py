@@ -148,6 +148,6 @@ def test_a_missing_library_is_named_with_its_install_command(
     monkeypatch.setitem(sys.modules, "pypdfium2", None)
     monkeypatch.delitem(sys.modules, "fairlead.read.pdf")
     kinds.readers.cache_clear()
-    with pytest.raises(MissingExtra, match=r"pypdfium2.*pip install 'fairlead\[documents\]'"):
+    with pytest.raises(MissingExtra, match=r"pypdfium2.*pip install .*\[documents\]'"):
         readers()
     kinds.readers.cache_clear()

@@ -8,7 +8,6 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -44,8 +43,9 @@ def fairlead(tmp_path: Path) -> Iterator[Fairlead]:
         yield installation
 
 
-def returned(value: list[str]) -> list[str]:
-    return value
+def starting(command: list[str]) -> Callable[[ForkServer], list[str]]:
+    """A method that returns this command; as such, Python 3.13 warns of a `partial`."""
+    return lambda _server: command
 
 
 def busy_slots(engine: LocalEngine) -> list[WorkerSlot]:
@@ -471,12 +471,12 @@ def test_children_that_cannot_start_are_an_outage_with_a_sentence(
         "birth.main(int(sys.argv[1]))"
     )
     command = [sys.executable, "-c", dying, str(os.getpid())]
-    monkeypatch.setattr(ForkServer, "_command", partial(returned, command))
+    monkeypatch.setattr(ForkServer, "_command", starting(command))
     monkeypatch.setattr(local, "LONGEST_OUTAGE", 0.0)
     with pytest.raises(TemporarilyUnavailable, match=r"exit code 3\); check the installation"):
         fairlead.run_until_idle(workers=2)
     for broken in ([sys.executable, "-c", "exit(3)"], ["/nowhere/python"]):
-        monkeypatch.setattr(ForkServer, "_command", partial(returned, broken))
+        monkeypatch.setattr(ForkServer, "_command", starting(broken))
         with pytest.raises(TemporarilyUnavailable, match="could not be started"):
             fairlead.run_until_idle(workers=2)
     assert fairlead.queue.totals().waiting == 1

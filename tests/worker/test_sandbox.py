@@ -376,7 +376,7 @@ def test_closing_ends_an_idle_child_by_asking_and_a_stuck_one_by_force(
 
 def test_the_child_reports_a_missing_library(start: Any) -> None:
     reading = start(Scripted("sys.modules['pypdfium2'] = None", spawned=True))
-    with pytest.raises(MissingExtra, match=r"fairlead\[documents\]"):
+    with pytest.raises(MissingExtra, match=r"pip install .*\[documents\]"):
         reading.until_ready()
 
 

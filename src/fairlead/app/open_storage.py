@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from fairlead.blobs.local import LocalBlobs
 from fairlead.blobs.marker import MarkedPlace, PlaceRecord
-from fairlead.errors import needs_extra
+from fairlead.extras import needs_extra
 from fairlead.model.blobs import BlobStore
 
 if TYPE_CHECKING:

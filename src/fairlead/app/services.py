@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairlead.config.settings import ENVIRONMENT_PREFIX, Settings
-from fairlead.errors import needs_extra
+from fairlead.extras import needs_extra
 from fairlead.model.pipelines import Pipeline
 from fairlead.policy.retry import RetryRule
 from fairlead.read import ReadLimits

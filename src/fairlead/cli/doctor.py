@@ -26,6 +26,7 @@ from fairlead.cli.output import (
 )
 from fairlead.config.settings import mask_url
 from fairlead.errors import BrokerUnreachable, FairleadError
+from fairlead.extras import install_command
 from fairlead.model.capacity import Capacity, ProblemCause, QueueProblem
 from fairlead.worker.liveness import is_known_dead
 from fairlead.worker.sandbox import kernel_features
@@ -73,7 +74,7 @@ def _installation() -> Iterator[Finding]:
     yield Finding("ok", f"Python {sys.version.split()[0]}, SQLite {apsw.sqlite_lib_version()}")
     missing = [name for name in LIBRARIES if find_spec(name) is None]
     if missing:
-        hint = "install them: pip install 'fairlead[documents]'"
+        hint = f"install them: {install_command('documents')}"
         names = ", ".join(missing)
         yield Finding("problem", f"libraries to read documents are missing: {names}; {hint}")
     else:
@@ -115,7 +116,8 @@ def _ocr(wanted: Sequence[str]) -> Iterator[Finding]:
 
     setup = ocr_setup(wanted)
     if setup.missing:
-        yield Finding("warning", f"scans are not read, or not well: {setup.missing}")
+        hint = "" if setup.version else f"; install it: {install_command('ocr')}"
+        yield Finding("warning", f"scans are not read, or not well: {setup.missing}{hint}")
     broken = broken_languages(setup.languages)
     if broken:
         names = ", ".join(f"{name}.traineddata" for name in broken)

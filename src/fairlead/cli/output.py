@@ -14,6 +14,7 @@ import click
 from msgspec import Struct
 
 from fairlead.model.json import to_dict
+from fairlead.sd_notify import STOPPING, notify
 
 if TYPE_CHECKING:
     from fairlead.model.capacity import Capacity, PulledStep, StepCapacity
@@ -154,8 +155,9 @@ def plain_minus(text: str) -> str:
     return text if sys.stdout.isatty() else text.replace("\u2212", "-")
 
 
-def write_stopping() -> None:
+def announce_stop() -> None:
     """Say that a server or worker is draining; signal handlers may call it."""
+    notify(STOPPING)
     with suppress(OSError):  # stderr may be closed, which must not prevent the stop
         # Unbuffered: a signal may interrupt code that is writing to the buffer.
         os.write(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import socket
 import sys
 from functools import partial
@@ -18,13 +19,17 @@ from fairlead.cli.options import (
     setting_option,
     warn_of_unread_settings,
 )
-from fairlead.cli.output import write_stopping
-from fairlead.errors import needs_extra
+from fairlead.cli.output import announce_stop
+from fairlead.extras import needs_extra
+from fairlead.sd_notify import READY, notify
 from fairlead.service import raise_descriptor_limit, running
 from fairlead.worker.engine_service import EngineService
 
 if TYPE_CHECKING:
     from fairlead.server.context import ServerContext
+
+LOCAL_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 (nothing is bound here)
+"""For a server on all addresses of this machine, the one of this machine itself."""
 
 
 @click.command("serve")
@@ -71,14 +76,16 @@ def _serve(fairlead: Fairlead, *, has_workers: bool, reloads: bool) -> bool:
             listener,
             engine,
             on_ready=lambda context: _greet(fairlead, listener, context),
-            on_stop=write_stopping,
+            on_stop=announce_stop,
         )
 
 
 def _greet(fairlead: Fairlead, listener: socket.socket, context: ServerContext) -> None:
     host, port = listener.getsockname()[:2]
-    address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    address = _address(host, port)
     click.echo(f"fairlead: serving {address} on {fairlead.folder.path}; Ctrl-C stops", err=True)
+    if host in LOCAL_ADDRESS:
+        click.echo("fairlead: from other machines, use the name of this one instead", err=True)
     click.echo(f"fairlead: operator key in {fairlead.folder.operator_key}", err=True)
     if not fairlead.has_room():
         click.echo(
@@ -91,4 +98,16 @@ def _greet(fairlead: Fairlead, listener: socket.socket, context: ServerContext) 
         link = f"{address}/login?token={context.auth.new_login_token()}"
         click.echo(f"fairlead: log in, once, with {link}", err=True)
     else:
-        click.echo("fairlead: log in with the link that fairlead login prints", err=True)
+        command = f"fairlead login --data {shlex.quote(str(fairlead.folder.path.absolute()))}"
+        click.echo(
+            f"fairlead: log in with the link that {command} prints, or with the operator key at "
+            f"{address}/login",
+            err=True,
+        )
+    notify(READY)
+
+
+def _address(host: str, port: int) -> str:
+    """The URL at which a browser on this machine opens the server."""
+    host = LOCAL_ADDRESS.get(host, host)
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

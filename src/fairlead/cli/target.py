@@ -146,11 +146,11 @@ def _fairlead(target: Target, *, may_create: bool) -> Fairlead:
 def client_of(target: Target) -> Client:
     """A client of the target's server, with the data folder's operator key if it is local."""
     from fairlead.client import Client  # noqa: PLC0415 (needs an extra)
-    from fairlead.client.transport import check_key, check_url, is_loopback  # noqa: PLC0415
+    from fairlead.client.transport import check_key, check_url, is_this_machine  # noqa: PLC0415
 
     url = check_url(target.url or "")
     key = target.key
-    if key is None and is_loopback(url):  # never send the key of this folder to another machine
+    if key is None and is_this_machine(url):  # never send the key of this folder to another machine
         key = DataFolder(target.data).read_operator_key()
     if key is None:
         raise UsageError(f"{url} requires an API key; give --key, or set FAIRLEAD_KEY")

@@ -21,10 +21,11 @@ from fairlead.cli.options import (
     setting_option,
     warn_of_unread_settings,
 )
-from fairlead.cli.output import counted, duration, safe, write_stopping
+from fairlead.cli.output import announce_stop, counted, duration, safe
 from fairlead.cli.progress import ProgressLine, page_progress
 from fairlead.config.settings import Sources
 from fairlead.model.documents import Document, EventKind
+from fairlead.sd_notify import READY, notify
 from fairlead.service import raise_descriptor_limit, running
 from fairlead.worker.engine import LocalEngine, Stop
 
@@ -104,8 +105,13 @@ def _work(
     quiet: bool,
 ) -> None:
     with Fairlead(data, settings=flags, patient=True) as fairlead, fairlead.folder.as_server():
-        journal = Journal(fairlead)
-        on_tick = (lambda: None) if quiet else journal.write
+        journal, readiness = Journal(fairlead), Readiness()
+
+        def on_tick() -> None:
+            readiness.check(engine)
+            if not quiet:
+                journal.write()
+
         engine = fairlead.services.engine(on_tick=on_tick, **steps)
         with (
             _stopping_on_signals(engine, fairlead),
@@ -128,7 +134,7 @@ def _stopping_on_signals(engine: LocalEngine, fairlead: Fairlead) -> Iterator[No
         fairlead.store.hurry()
         engine.stop()
         if engine.stopping is Stop.DRAIN:
-            write_stopping()
+            announce_stop()
 
     before = {number: signal.signal(number, stop) for number in STOP_SIGNALS}
     try:
@@ -136,6 +142,19 @@ def _stopping_on_signals(engine: LocalEngine, fairlead: Fairlead) -> Iterator[No
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+class Readiness:
+    """Tells systemd once that the workers have started and the store responds."""
+
+    def __init__(self) -> None:
+        self._is_told = False
+
+    def check(self, engine: LocalEngine) -> None:
+        """Tell it, unless an outage holds the engine up; the engine calls this while it works."""
+        if not self._is_told and not engine.is_held_up:
+            self._is_told = True
+            notify(READY)
 
 
 class Journal:

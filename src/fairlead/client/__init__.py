@@ -1,6 +1,6 @@
 """A client of the HTTP API: `AsyncClient`, and `Client`, which is generated from it."""
 
-from fairlead.errors import needs_extra
+from fairlead.extras import needs_extra
 
 with needs_extra("client"):
     from fairlead.client.client import AsyncClient

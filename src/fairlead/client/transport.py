@@ -6,8 +6,10 @@ import ipaddress
 import math
 import os
 import re
+import socket
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -81,7 +83,7 @@ class BaseTransport:
     def connection_options(self) -> dict[str, Any]:
         """Options of the HTTP client; proxies of the environment are not for this machine."""
         return {
-            "trust_env": not is_loopback(self.url),
+            "trust_env": not is_this_machine(self.url),
             "limits": httpx.Limits(max_keepalive_connections=20),
         }
 
@@ -213,12 +215,23 @@ def check_key(key: str) -> str:
     return key.strip()
 
 
-def is_loopback(url: str) -> bool:
+def is_this_machine(url: str) -> bool:
+    """Whether the address is one of this machine, so that requests do not leave it."""
     host = httpx.URL(url).host
     try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+        address = ipaddress.ip_address(host)
     except ValueError:
-        return False
+        return host == "localhost"
+    return address.is_loopback or address.is_unspecified or _is_own(address)
+
+
+def _is_own(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
+    """To an address of its own, the kernel sends from that same address. Nothing is sent here."""
+    family = socket.AF_INET if address.version == 4 else socket.AF_INET6
+    with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as datagrams:
+        datagrams.connect((str(address), 9))
+        return ipaddress.ip_address(datagrams.getsockname()[0]) == address
+    return False
 
 
 def _from_environment(name: str, meaning: str) -> str:

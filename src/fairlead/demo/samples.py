@@ -18,6 +18,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 from fairlead.errors import MissingExtra
+from fairlead.extras import install_command
 
 
 class SampleDocument(NamedTuple):
@@ -223,7 +224,7 @@ def _extra(module: str, library: str = "") -> Any:
     except ImportError:
         raise MissingExtra(
             f"sample documents need {library or module.partition('.')[0]}, which is not installed; "
-            "install it with: pip install 'fairlead[demo]'"
+            f"install it: {install_command('demo')}"
         ) from None
 
 

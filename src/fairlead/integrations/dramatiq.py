@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any, Unpack
 
-from fairlead.errors import InvalidCustomer, MissingExtra
+from fairlead.errors import InvalidCustomer
+from fairlead.extras import needs_extra
 from fairlead.integrations.priority_assigner import (
     HEADER,
     LAST_PRIORITY,
@@ -15,13 +16,9 @@ from fairlead.integrations.priority_assigner import (
     rabbitmq_priority,
 )
 
-try:
+with needs_extra("dramatiq"):
     import dramatiq
     from dramatiq.middleware import MiddlewareError
-except ModuleNotFoundError as error:
-    raise MissingExtra(
-        f"the library {error.name} is missing; install it: pip install 'fairlead[dramatiq]'"
-    ) from None
 
 
 class FairPriorities(dramatiq.Middleware):

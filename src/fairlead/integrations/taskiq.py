@@ -7,7 +7,7 @@ import json
 from dataclasses import asdict
 from typing import Unpack
 
-from fairlead.errors import MissingExtra
+from fairlead.extras import needs_extra
 from fairlead.integrations.priority_assigner import (
     HEADER,
     LOGGER,
@@ -16,12 +16,8 @@ from fairlead.integrations.priority_assigner import (
     rabbitmq_priority,
 )
 
-try:
+with needs_extra("taskiq"):
     from taskiq import AsyncBroker, TaskiqMessage, TaskiqMiddleware
-except ModuleNotFoundError as error:
-    raise MissingExtra(
-        f"the library {error.name} is missing; install it: pip install 'fairlead[taskiq]'"
-    ) from None
 
 
 class FairPriorities(TaskiqMiddleware):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from functools import cache, lru_cache
+from inspect import cleandoc
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
@@ -89,6 +90,9 @@ def schemas(records: list[Any]) -> dict[str, Any]:
     _, components = msgspec.json.schema_components(
         records, schema_hook=_schema, ref_template="#/components/schemas/{name}"
     )
+    for schema in components.values():
+        if "description" in schema:  # Python removes the indentation of docstrings since 3.13
+            schema["description"] = cleandoc(schema["description"])
     return components
 
 

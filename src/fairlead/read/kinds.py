@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from fairlead.errors import MissingExtra
+from fairlead.extras import install_command
 from fairlead.read.base import CannotRead, Rank, Reader, Source
 from fairlead.read.plugins import plugged_in
 from fairlead.read.unsupported import refusal
@@ -55,5 +56,5 @@ def _module(name: str) -> object:
     except ModuleNotFoundError as error:
         raise MissingExtra(
             f"Reading documents needs the library {error.name!r}, which is not installed; "
-            "install it: pip install 'fairlead[documents]'"
+            f"install it: {install_command('documents')}"
         ) from error

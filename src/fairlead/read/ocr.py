@@ -98,7 +98,7 @@ def ocr_setup(wanted: Sequence[str]) -> OcrSetup:
     need = "reading pictures of text needs"
     library, folder = _library(), tessdata()
     if library is None:
-        return OcrSetup(None, (), f"{need} the extra ocr: pip install 'fairlead[ocr]'")
+        return OcrSetup(None, (), f"{need} the extra fairlead[ocr]")
     installed = tuple(n for n in wanted if folder and (folder / f"{n}.traineddata").exists())
     missing = [name.replace("_", "-") for name in wanted if name not in installed]
     packages = " ".join(f"tesseract-ocr-{name}" for name in missing)

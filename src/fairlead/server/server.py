@@ -36,6 +36,14 @@ READER_TIMEOUT_MS = 30_000
 class Server(uvicorn.Server):
     """Uvicorn's server without its signal handlers; `_Serving` has its own."""
 
+    def __init__(self, config: uvicorn.Config, on_started: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._on_started = on_started
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._on_started()
+
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
@@ -99,7 +107,10 @@ def serve(
     on_ready: Callable[[ServerContext], None] = lambda _context: None,
     on_stop: Callable[[], None] = lambda: None,
 ) -> bool:
-    """Serve until a signal. False: a second signal cut off open requests."""
+    """Serve until a signal. False: a second signal cut off open requests.
+
+    `on_ready` is called when the server accepts documents.
+    """
     log_requests()
     serving = _Serving(fairlead, listener, engine, on_ready, on_stop)
     reduce_garbage_collection()
@@ -122,7 +133,8 @@ class _Serving:
             self.fairlead, is_ready=lambda: engine is None or engine.is_ready
         )
         timeout = self.fairlead.settings.request_timeout
-        self.server = Server(server_config(create_app(self.context), timeout))
+        config = server_config(create_app(self.context), timeout)
+        self.server = Server(config, partial(self.on_ready, self.context))
 
     async def run(self) -> bool:
         loop = asyncio.get_running_loop()
@@ -130,7 +142,6 @@ class _Serving:
             loop.add_signal_handler(number, self._stop)
         if self.engine is not None:
             self.engine.start()
-        self.on_ready(self.context)
         await self.server.serve(sockets=[self.listener])
         if self.engine is not None:
             if not self.engine.is_stopping:

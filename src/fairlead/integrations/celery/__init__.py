@@ -1,12 +1,8 @@
 """Fair priorities for any Celery tasks, without the rest of Fairlead."""
 
-from fairlead.errors import MissingExtra
+from fairlead.extras import needs_extra
 
-try:
+with needs_extra("celery"):
     from fairlead.integrations.celery.fair_priorities import FairPriorities
-except ModuleNotFoundError as error:
-    raise MissingExtra(
-        f"the library {error.name} is missing; install it: pip install 'fairlead[celery]'"
-    ) from None
 
 __all__ = ["FairPriorities"]

@@ -9,7 +9,8 @@ from importlib.resources import files
 from typing import Protocol, cast
 from urllib.parse import urlsplit
 
-from fairlead.errors import InvalidSetting, MissingExtra
+from fairlead.errors import InvalidSetting
+from fairlead.extras import needs_extra
 from fairlead.model.names import quoted
 
 MICRO = 1_000_000
@@ -58,13 +59,8 @@ def open_counters(url: str, *, name: str = "default", timeout: float = 0.5) -> C
             "counters must be a URL that begins with redis://, postgresql:// or sqlite:///; "
             f"got one that begins with {quoted(str(url)[:12])}"
         )
-    try:
+    with needs_extra("postgres" if module_name == "postgres" else "celery"):
         module = import_module(f"{__package__}.{module_name}")
-    except ModuleNotFoundError as error:
-        extra = "postgres" if module_name == "postgres" else "celery"
-        raise MissingExtra(
-            f"the library {error.name} is missing; install it: pip install 'fairlead[{extra}]'"
-        ) from None
     return cast("CounterStore", module.open_at(url, name=name, timeout=timeout))
 
 

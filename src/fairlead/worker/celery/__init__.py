@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from fairlead.errors import MissingExtra
+from fairlead.extras import needs_extra
 
 __all__ = ["app"]
 
@@ -11,11 +11,7 @@ def __getattr__(name: str) -> Any:
     """Load the Celery app when it is first used; a process that only publishes does not need it."""
     if name != "app":
         raise AttributeError(name)
-    try:
+    with needs_extra("celery"):
         from fairlead.worker.celery import celery_app  # noqa: PLC0415 (an extra, needed here alone)
-    except ModuleNotFoundError as error:
-        raise MissingExtra(
-            f"the library {error.name} is missing; install it: pip install 'fairlead[celery]'"
-        ) from None
     globals()["app"] = app = celery_app.load()
     return app

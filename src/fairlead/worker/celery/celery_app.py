@@ -20,6 +20,7 @@ from celery.concurrency import prefork, solo
 from fairlead.app import Fairlead
 from fairlead.config import DEFAULT_DATA
 from fairlead.config.settings import Sources
+from fairlead.sd_notify import READY, STOPPING, notify
 from fairlead.service import Service
 from fairlead.worker.celery.broker import TASK, make_app
 from fairlead.worker.engine import LocalEngine
@@ -67,6 +68,7 @@ class CeleryProgram:
 
     def on_worker_ready(self, sender: Any, **_others: Any) -> None:
         """Run in the parent process when the worker is up: the pool may be threads of it."""
+        notify(READY)
         if not isinstance(sender.pool, (prefork.TaskPool, solo.TaskPool)):
             self.on_process_start()
 
@@ -97,6 +99,10 @@ class CeleryProgram:
             return self._fairlead
 
 
+def _on_shutting_down(**_others: Any) -> None:
+    notify(STOPPING)
+
+
 def load() -> Celery:
     data = Path(os.environ.get("FAIRLEAD_DATA", DEFAULT_DATA))
     app, program = make_app(Sources(data).settings().needed_broker()), CeleryProgram(data)
@@ -104,6 +110,7 @@ def load() -> Celery:
     app.task(name=TASK)(program.claim_next)
     signals.worker_process_init.connect(program.on_process_start, weak=False)
     signals.worker_ready.connect(program.on_worker_ready, weak=False)
+    signals.worker_shutting_down.connect(_on_shutting_down, weak=False)
     signals.worker_process_shutdown.connect(program.on_shutdown, weak=False)
     signals.worker_shutdown.connect(program.on_shutdown, weak=False)
     return app
