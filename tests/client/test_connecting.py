@@ -35,7 +35,7 @@ def test_address_and_key_come_from_the_environment(
     monkeypatch.setenv("FAIRLEAD_KEY", f"{server.key('surroundings')}\n")
     with Client() as client:
         assert client.me().customer == "surroundings"
-        assert repr(client) == f"Client({server.url!r})"
+        assert repr(client) == f"<Client of {server.url}, open>"
     monkeypatch.delenv("FAIRLEAD_KEY")
     with pytest.raises(errors.UsageError, match="FAIRLEAD_KEY"):
         Client()

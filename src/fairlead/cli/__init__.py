@@ -55,7 +55,7 @@ COMMANDS = {
     ),
     "pipelines": LazyCommand(
         "pipelines.pipelines_command",
-        "List pipelines with their steps, queue, use of quotas and failures.",
+        "List pipelines with their steps, queue, use of quotas and failures, and the use of steps.",
     ),
     "policy": LazyCommand(
         "policy.policy_group", "Show or switch the policy that decides the order of the queue."
@@ -72,7 +72,7 @@ COMMANDS = {
     ),
     "top": LazyCommand(
         "top.top_command",
-        "Show customers with pending documents, their waits, and the workers, live.",
+        "Show customers with pending documents, their waits, the workers and steps, live.",
     ),
     "webhooks": LazyCommand(
         "webhooks.webhooks_group", "Create, list, test and delete webhooks; retry deliveries."
