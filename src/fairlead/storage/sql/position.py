@@ -32,13 +32,13 @@ _DEPTH = 8
 
 def place(connection: Connection, rules: Rules, now: float, id_: str) -> QueuePlace | None:
     """What starts before a document at present; None: it is not in the queue."""
-    wanted = _wanted(connection, now, id_)
+    wanted = _wanted(connection, rules, now, id_)
     return None if wanted is None else _counted(connection, rules, wanted).place
 
 
 def outlook(connection: Connection, rules: Rules, now: float, id_: str) -> Outlook | None:
     """All from which the start of a document is forecast; None: it is not in the queue."""
-    wanted = _wanted(connection, now, id_)
+    wanted = _wanted(connection, rules, now, id_)
     if wanted is None:
         return None
     counted = _counted(connection, rules, wanted)
@@ -90,7 +90,7 @@ class _Counted(NamedTuple):
     is_anything_held: bool
 
 
-def _wanted(connection: Connection, now: float, id_: str) -> _Wanted | None:
+def _wanted(connection: Connection, rules: Rules, now: float, id_: str) -> _Wanted | None:
     row = connection.execute(sql("find_document"), (id_,)).fetchone()
     if row is None or row[3] != "waiting":
         return None
@@ -99,7 +99,7 @@ def _wanted(connection: Connection, now: float, id_: str) -> _Wanted | None:
     slot = connection.execute(sql("slot_of_document"), values).fetchone()
     if slot is None:
         return None
-    reports = engines(connection, now)
+    reports = engines(connection, rules, now)
     competing = serving_of(reports, ()).sharing(queue) if reports else None
     return _Wanted(now, number, customer, queue, estimate, slot, competing)
 

@@ -76,7 +76,7 @@ def waiting_queues(connection: Connection) -> set[str]:
     return {name for (name,) in connection.execute(sql("waiting_pipelines"))}
 
 
-def engines(connection: Connection, now: float) -> list[EngineReport]:
+def engines(connection: Connection, _rules: Rules, now: float) -> list[EngineReport]:
     """The latest reports of engines that run."""
     return [
         EngineReport(

@@ -28,7 +28,7 @@ class _Begun(NamedTuple):
 
 def flow(connection: Connection, rules: Rules, now: float) -> Flow:
     """The recent work, newest first."""
-    serving = serving_of(engines(connection, now), rules.pipelines)
+    serving = serving_of(engines(connection, rules, now), rules.pipelines)
     state = LoadedQueue(connection, rules, 0).read().queue.state
     quotas = {name: _quota(quota, now) for name, quota in state.quotas.items()}
     return Flow(

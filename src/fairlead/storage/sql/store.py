@@ -306,8 +306,7 @@ class Store(ABC):
 
     def engines(self) -> list[EngineReport]:
         """The latest reports of all engines and pulling programs that run."""
-        with self._reading(whole=True) as connection:
-            return quotas.engines(connection, self._now(connection))
+        return self._read_queue(quotas.engines)
 
     def leave(self, engine: str) -> None:
         """Record that an engine has stopped."""
