@@ -36,7 +36,7 @@ _CLOSING = 0.5
 _LEAST_PART = 0.01
 _SERVICE_ERROR = 0.15
 """The relative error of measured service; fitted, as the others: see `python -m bench.forecast`."""
-_RATE_ERROR = 0.02
+_RATE_ERROR = 0.05
 _ARRIVAL_ERROR = {False: 0.25, True: 0.85}
 """That of the time by which arrivals delay a start, under classic and under fair."""
 _LANE_ERROR = 0.2
