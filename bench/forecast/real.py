@@ -20,7 +20,7 @@ from fairlead.errors import UnknownDocument
 from fairlead.model.states import State
 
 WHALE = "Harbour"
-ASK_SECONDS = 0.4
+ASK_SECONDS = 0.2
 ASKED = 4
 """Documents whose start is forecast, each time."""
 LEAST_WAIT = 0.2
@@ -64,7 +64,7 @@ class RealScenario(NamedTuple):
 _NARROW = {"steps": [narrow]}
 _WIDE = {"steps": [wide]}
 REAL: dict[str, RealScenario] = {
-    "own step, 4 at once": RealScenario({"own": _WIDE}, {"own": 800}, others="own"),
+    "own step, 4 at once": RealScenario({"own": _WIDE}, {"own": 1600}, others="own"),
     "step of concurrency 1": RealScenario(
         {"own": _NARROW, "other": _WIDE}, {"own": 250}, others="other"
     ),
@@ -85,7 +85,7 @@ REAL: dict[str, RealScenario] = {
         changes=(Change(3.0, "pause"), Change(7.0, "resume")),
         others="own",
     ),
-    "own step, fair": RealScenario({"own": _WIDE}, {"own": 800}, others="own", policy="fair"),
+    "own step, fair": RealScenario({"own": _WIDE}, {"own": 1600}, others="own", policy="fair"),
 }
 
 
@@ -156,7 +156,7 @@ class _Run:
                 getattr(self._fairlead.customers, verb)(WHALE)
                 # Nobody can know of a later pause: what was told before it does not count.
                 asked = [] if verb == "pause" else asked
-            if self._chance.random() < 0.3:
+            if self._chance.random() < 0.15:
                 small = f"small {self._chance.randrange(5)}"
                 pipeline = self._scenario.others
                 self._fairlead.submit(small, self._document(), pipeline=pipeline)

@@ -31,6 +31,14 @@ def test_the_narrowest_step_of_a_queue_decides() -> None:
     assert two.places(["invoices"]) == 8
 
 
+def test_a_step_with_a_concurrency_lets_in_more_documents_than_there_are_workers() -> None:
+    engine = report("a", 2, "default", "invoices", read=2, crm_fields=8, crm_post=8)
+    wide = EngineReport("a", 2, ("default", "invoices"), engine.steps[1:])
+    known = serving_of([wide], PIPELINES)
+    assert known.places(["invoices"]) == known.queues["invoices"] == 8
+    assert known.queues["default"] == 2
+
+
 def test_a_step_that_cannot_run_closes_its_queue_only() -> None:
     engine = report("a", 4, "default", "invoices", read=4, crm_fields=0)
     known = serving_of([engine], PIPELINES)

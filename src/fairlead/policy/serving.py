@@ -41,8 +41,9 @@ class Serving:
 def serving_of(reports: Iterable[EngineReport], pipelines: Sequence[Pipeline]) -> Serving:
     """What engines report; a queue with a step that cannot run is not served there.
 
-    A queue of several steps lets in as many documents as the narrowest of its steps. Where an
-    engine reports no steps, its workers count.
+    A queue of several steps lets in as many documents as the narrowest of its steps, which may be
+    more than there are workers: a step with a concurrency shares them. Where an engine reports no
+    steps, its workers count.
     """
     steps = {queue.name: queue.steps for pipeline in pipelines for queue in pipeline.queues}
     places: dict[frozenset[str], int] = {}
@@ -53,7 +54,8 @@ def serving_of(reports: Iterable[EngineReport], pipelines: Sequence[Pipeline]) -
         narrowest = {queue: _narrowest(report, steps.get(queue, ())) for queue in report.queues}
         served = frozenset(queue for queue, room in narrowest.items() if room > 0)
         if served:
-            places[served] = places.get(served, 0) + report.workers
+            most = max(report.workers, *(narrowest[queue] for queue in served))
+            places[served] = places.get(served, 0) + most
         for queue in served:
             queues[queue] = queues.get(queue, 0) + narrowest[queue]
     servers = tuple(Server(number, names) for names, number in places.items())
