@@ -47,9 +47,9 @@ def outlook(connection: Connection, rules: Rules, now: float, id_: str) -> Outlo
         starts = _counted(connection, rules, wanted, with_held=True).starts
     return Outlook(
         counted.place,
-        _queued(wanted.customer, wanted.queue, wanted.estimate),
+        QueuedBefore(wanted.customer, wanted.queue, wanted.estimate),
         tuple(
-            _queued(start.customer, start.document.pipeline, start.document.estimate)
+            QueuedBefore(start.customer, start.document.pipeline, start.document.estimate)
             for start in starts
         ),
         flow(connection, rules, now),
@@ -126,10 +126,6 @@ def _counted(
     most = _number_waiting(connection, loaded, competing) + len(starts) - 1
     place = _estimated(connection, wanted, starts, most)
     return _Counted(place, starts, is_anything_held)
-
-
-def _queued(customer: int, queue: str, estimate: float) -> QueuedBefore:
-    return QueuedBefore(customer, queue, estimate)
 
 
 def _loaded(connection: Connection, rules: Rules, wanted: _Wanted, width: int) -> LoadedQueue:
