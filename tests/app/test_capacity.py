@@ -20,6 +20,7 @@ from fairlead.worker.liveness import worker_name
 
 MISSING = "step crm:post: there is no module crm; install it"
 SENTENCE = f"pipeline crm cannot run here: {MISSING}"
+SENTENCE_OF_CUSTOMERS = "no worker serves the pipeline crm: it does not start before one does"
 READ, CLASSIFY = StepUse("read", 4, 2), StepUse("classify", 8, 3)
 BROKEN = StepUse("crm:post", 0, 0, MISSING)
 SETTINGS = """
@@ -152,7 +153,7 @@ def test_why_names_the_step_for_operators_only(fairlead: Fairlead) -> None:
     assert "next" not in {reason.code for reason in shown.reasons}
     assert shown.forecast is None
     shown = with_words(explanation, words, with_others=False)
-    assert "no worker serves the pipeline crm" in [reason.words for reason in shown.reasons]
+    assert SENTENCE_OF_CUSTOMERS in [reason.words for reason in shown.reasons]
     assert "module" not in str(shown)
     assert SENTENCE in run(fairlead, "docs", "why", explanation.id).stdout
 

@@ -89,7 +89,7 @@ def everything(store: Store) -> dict[str, Any]:
         "holders": store.lease_holders(),
         "policy": store.policy(),
         "fairness": store.fairness(),
-        "flow": store.flow(),
+        "outlooks": {id_: store.outlook(id_) for id_ in ids},
         "webhooks": store.outbox.webhooks(),
         "deliveries": store.outbox.deliveries("hook"),
         "next": store.outbox.next_at(),

@@ -166,7 +166,7 @@ def test_why_names_a_pipeline_without_worker_and_an_exhausted_quota(tmp_path: Pa
             for explanation in explanations
             if explanation.forecast is not None
         ]
-        assert starts == [pytest.approx(3600), pytest.approx(7200)]
+        assert starts == [pytest.approx(3600, rel=0.001), pytest.approx(7200, rel=0.001)]
 
 
 def test_a_rate_is_over_a_minute_at_least(tmp_path: Path) -> None:

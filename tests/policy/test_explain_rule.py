@@ -15,15 +15,25 @@ from fairlead.model.states import State
 from fairlead.policy.classic import ClassicPolicy
 from fairlead.policy.explain import PHRASES, WORDS, explain, with_words, words
 from fairlead.policy.fair import FairRule
-from fairlead.policy.forecast import FinishedDocument, Flow, RecentArrival, RunningDocument
+from fairlead.policy.forecast import Flow, Outlook, QueuedBefore, RecentArrival
 from fairlead.policy.overdue_lane import OverdueLane
+from fairlead.policy.service import Hold
+from fairlead.policy.serving import Server, Serving
 
 NOW = 1_800_000_000.0
+QUEUE = "default"
 FLOW = Flow(
-    workers=2,
-    running=(RunningDocument(0.0, 6.0),) * 2,
-    finished=tuple(FinishedDocument(6.0, 6.0) for _ in range(100)),
+    Serving((Server(2, frozenset([QUEUE])),)),
+    (
+        *(Hold(QUEUE, 6.0, 0.0, None),) * 2,
+        *(Hold(QUEUE, 6.0, -6.0 * age - 6.0, -6.0 * age) for age in range(100)),
+    ),
 )
+
+
+def outlook(place: QueuePlace, flow: Flow = FLOW) -> Outlook:
+    before = (QueuedBefore(2, QUEUE, 6.0),) * (place.position - 1)
+    return Outlook(place, QueuedBefore(1, QUEUE, 6.0), before[:1000], flow)
 
 
 def document(**changes: Any) -> Document:
@@ -73,11 +83,10 @@ def fair_explanation(record: CustomerRecord, place: QueuePlace | None) -> Explan
     return explain(
         document(),
         record,
-        usual if place is None else place,
+        outlook(usual if place is None else place),
         policy=FairRule(),
         lane=OverdueLane(),
         now=NOW,
-        flow=FLOW,
     )
 
 
@@ -186,11 +195,10 @@ def test_classic_is_told_as_before() -> None:
     explanation = explain(
         document(policy="classic/1", count=-9, priority=5, urgent=True),
         customer(),
-        QueuePlace(1, 2, 1, 18.0, most=(CustomerAhead("brine", 2),)),
+        outlook(QueuePlace(1, 2, 1, 18.0, most=(CustomerAhead("brine", 2),))),
         policy=ClassicPolicy(),
         lane=OverdueLane(after=4.0),
         now=NOW,
-        flow=FLOW,
     )
     assert [words(reason) for reason in explanation.reasons] == [
         "count −9 is below −8: priority 5",
@@ -218,16 +226,15 @@ def test_a_paused_customer_has_no_forecast(policy: ClassicPolicy | FairRule) -> 
 
 def test_who_has_had_less_is_expected_earlier_when_others_keep_arriving() -> None:
     """Under fair, arrivals go before a document only if their customers have had less lately."""
-    newcomers = tuple(RecentArrival(float(age), 0.0, 6.0) for age in range(0, 3600, 6))
-    busy = Flow(FLOW.workers, FLOW.running, newcomers, FLOW.finished)
+    newcomers = tuple(RecentArrival(float(age), 0.0, 6.0, 3, QUEUE) for age in range(0, 3600, 6))
+    busy = Flow(FLOW.serving, FLOW.holds, newcomers)
 
     def expected(had: float) -> float:
         explanation = explain(
-            *(document(), customer(stands(had)), QueuePlace(0, 20, 3, 120.0)),
+            *(document(), customer(stands(had)), outlook(QueuePlace(0, 20, 3, 120.0), busy)),
             policy=FairRule(),
             lane=None,
             now=NOW,
-            flow=busy,
         ).forecast
         assert explanation is not None
         return explanation.expected - NOW

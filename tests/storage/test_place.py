@@ -139,6 +139,17 @@ def test_documents_that_nobody_serves_are_in_nobodys_way(store: Store) -> None:
     assert ahead(store, document) == (0, 1, 1)
 
 
+def test_only_queues_that_compete_for_the_same_workers_count(store: Store) -> None:
+    submit_to(store, "default", "whale", 5)
+    (vision,) = submit_to(store, "vision", "acme")
+    (invoice,) = submit_to(store, "invoices", "acme")
+    store.attend("engine", 2, ["default", "invoices"])
+    assert ahead(store, vision) == (0, 0, 0), "nobody serves it"
+    store.attend("pull:key:vision", 1, ["vision"])
+    assert ahead(store, vision) == (0, 0, 0), "a program of its own serves it"
+    assert ahead(store, invoice) == (0, 3, 1)
+
+
 def test_a_place_is_told_although_others_claim_at_that_moment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -154,3 +165,15 @@ def test_a_place_is_told_although_others_claim_at_that_moment(
     monkeypatch.setattr(reads, "sql", sql_while_others_claim)
     assert ahead(store, documents[-1].id) == (2, 0, 0)
     store.close()
+
+
+def test_an_estimated_position_is_never_behind_the_end_of_the_queue(store: Store) -> None:
+    """Regression: 5,751 of 1,400; others were scaled by the part of its own that was counted."""
+    for number in range(30):
+        submit(store, f"customer {number}", 50)
+    store.attend("engine", 4)
+    last = store.documents()[0].id
+    place = store.place(last)
+    assert place is not None
+    assert place.is_estimate
+    assert 1000 < place.position <= 1500

@@ -32,7 +32,8 @@ class EmbeddedBatches:
             document = self._fairlead.document(last_pending)
         except UnknownDocument:  # it was deleted meanwhile
             return batch
-        end = expected_end(self._fairlead.store, self._fairlead.why, document)
+        fairlead = self._fairlead
+        end = expected_end(fairlead.store, fairlead.why, fairlead.settings.pipelines, document)
         return replace(batch, expected_end=end)
 
     def cancel(self, id_: str, /, *, by: str | None = None) -> Batch:

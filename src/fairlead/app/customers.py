@@ -9,16 +9,14 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from fairlead.app.expected_end import expected_end, is_delayed
+from fairlead.app.expected_end import pending_end
 from fairlead.app.keys import EmbeddedKeys
 from fairlead.config.settings import Settings
 from fairlead.errors import CustomerExists, Message, UnknownKey
 from fairlead.model.customers import Customer, CustomerRecord, check_reason
-from fairlead.model.documents import Document
 from fairlead.model.explanations import Explanation
 from fairlead.model.keys import LINK_DAYS, Key, Limits, NewLink, Role, link_path
 from fairlead.model.names import check_customer
-from fairlead.model.states import State
 from fairlead.model.usage import DAY, CustomerStanding, Usage, day_name, day_number
 from fairlead.policy.classic import ClassicPolicy
 from fairlead.policy.fair import FairRule
@@ -27,8 +25,6 @@ from fairlead.policy.rules import Rules
 from fairlead.storage import Store
 
 DELETED_AT_ONCE = 500
-NEWEST_WAITING = 20
-"""The waiting documents in which to look for the newest one without a delay."""
 
 
 class NextPlace(Struct, frozen=True):
@@ -158,6 +154,7 @@ class EmbeddedCustomers:
         following = self.next_place(record)
         today = int(now // DAY)
         usage = self._store.usage(name, first=today, last=today)
+        end = pending_end(self._store, self._why, self._settings().pipelines, record)
         return CustomerStanding(
             customer=name,
             count=self.count(record),
@@ -165,7 +162,8 @@ class EmbeddedCustomers:
             resets_at=reset_time(self.rule(record), record, now),
             pending=record.pending,
             processing=record.processing,
-            expected_end=self._expected_end(record),
+            expected_end=end.at,
+            waits_for=end.waits_for,
             limits=self.limits(record),
             usage=usage[0] if usage else Usage(name, day_name(today)),
             blocked=record.settings.blocked,
@@ -200,25 +198,6 @@ class EmbeddedCustomers:
             bytes_a_day=settings.bytes_a_day if daily is None else daily,
             requests_a_second=settings.requests_a_second if rate is None else rate,
         )
-
-    def _expected_end(self, customer: CustomerRecord) -> float | None:
-        """The expected end of all pending documents; None if there are none, or it is unknown."""
-        if customer.paused:
-            return None
-        documents = self._last_to_end(customer.name)
-        ends = [expected_end(self._store, self._why, document) for document in documents]
-        known = [end for end in ends if end is not None]
-        return max(known) if known and len(known) == len(ends) else None
-
-    def _last_to_end(self, customer: str) -> builtins.list[Document]:
-        """The newest processing document, the newest waiting one, and delayed newer ones."""
-        documents = self._store.documents(customer=customer, state=State.PROCESSING, limit=1)
-        newest = self._store.documents(customer=customer, state=State.WAITING, limit=NEWEST_WAITING)
-        for document in newest:
-            documents.append(document)
-            if not is_delayed(self._store, document):
-                break
-        return documents
 
     def usage(
         self, name: str | None = None, /, *, since: str | None = None, until: str | None = None

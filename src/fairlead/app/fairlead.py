@@ -353,12 +353,11 @@ class Fairlead:
         explanation = explain(
             document,
             customer,
-            self.store.place(id_),
+            self.store.outlook(id_) if is_waiting else None,
             policy=self.customers.rule(customer),
             lane=self._sources.rules().lane,
             now=self.store.now(),
             retry_at=stored.retry_at if is_waiting else None,
-            flow=self.store.flow() if is_waiting else None,
             pipeline=self._pipeline_state(stored.queue),
         )
         return with_words(explanation, words, with_others=True)

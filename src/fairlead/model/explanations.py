@@ -45,18 +45,13 @@ class PipelineState(NamedTuple):
 
     `limit` is its rate, such as 15/s, if it prevents a start now; `running` is the number of
     documents being processed, if that is the most. `is_served`: a running worker serves it. `queue`
-    is that of the steps for which the document waits. Of its quota, `rate` is the starts a second,
-    `tokens` the starts possible now, and `max_running` the most documents processed at once.
-    `problem` is why one of its steps cannot run.
+    is that of the steps for which the document waits. `problem` is why one of its steps cannot run.
     """
 
     is_served: bool = True
     limit: str | None = None
     running: int | None = None
     queue: str = DEFAULT_PIPELINE
-    rate: float | None = None
-    tokens: float = 0.0
-    max_running: int | None = None
     problem: str | None = None
 
     @property
@@ -64,18 +59,12 @@ class PipelineState(NamedTuple):
         """Whether its quota lets no document start now."""
         return self.limit is not None or self.running is not None
 
-    def opens_in(self, documents: int) -> float:
-        """Seconds until its rate allows a start after so many other documents."""
-        if self.rate is None:
-            return 0.0
-        return max(0.0, documents + 1 - self.tokens) / self.rate
-
 
 class QueuePlace(NamedTuple):
     """As `Place`, with the numbers that the rules need.
 
     `seconds` is the estimated work of all documents that go first, `own_seconds` the part of its
-    own customer. `pipeline_documents` and `pipeline_seconds` count those under the same quota.
+    own customer.
     `is_estimate`: there are too many to count one by one.
     """
 
@@ -84,8 +73,6 @@ class QueuePlace(NamedTuple):
     other_customers: int
     seconds: float = 0.0
     own_seconds: float = 0.0
-    pipeline_documents: int = 0
-    pipeline_seconds: float = 0.0
     most: tuple[CustomerAhead, ...] = ()
     is_estimate: bool = False
 

@@ -60,7 +60,8 @@ class CustomerStanding(Record, frozen=True, kw_only=True):
 
     `count` is that of its last document, or 0 after a reset; under fair, that of the next one.
     `resets_at` is when the count returns to 0, if no document arrives; null: it is 0. All pending
-    documents should have ended by `expected_end`; null: there are none, or no worker serves them.
+    documents should have ended by `expected_end`; null: there are none, or it is not known before
+    the customer is resumed or somebody serves them: `waits_for` is "resume" or "worker".
     `usage` is that of today. `blocked` is the reason why new documents are refused; null: they are
     accepted.
     """
@@ -75,6 +76,7 @@ class CustomerStanding(Record, frozen=True, kw_only=True):
     limits: Limits
     usage: Usage
     blocked: str | None = None
+    waits_for: str | None = None
 
 
 class Me(Record, frozen=True):
@@ -96,6 +98,7 @@ class Me(Record, frozen=True):
     expected_end: Time | None = None
     usage: Usage | None = None
     blocked: str | None = None
+    waits_for: str | None = None
 
     @property
     def is_operator(self) -> bool:

@@ -18,7 +18,7 @@ from fairlead.model.explanations import Explanation, PipelineState, QueuePlace, 
 from fairlead.model.states import State
 from fairlead.policy.classic import ClassicPolicy, lowest_bound_passed, priority
 from fairlead.policy.fair import FairRule
-from fairlead.policy.forecast import Ahead, Flow, forecast
+from fairlead.policy.forecast import Ahead, Outlook, forecast
 from fairlead.policy.overdue_lane import OverdueLane, waits_since
 
 
@@ -120,7 +120,7 @@ WORDS = {
         "it waits for the quota of the pipeline {pipeline}: documents of it that are processed "
         "at once: {running}"
     ),
-    "not-served": "no worker serves the pipeline {pipeline}",
+    "not-served": "no worker serves the pipeline {pipeline}: it does not start before one does",
     "cannot-run": "pipeline {pipeline} cannot run here: {problem}",
     "retry": "attempt {attempts} failed ({error}): the next one starts in {duration}",
     "ahead": "before it: {own}, {others} ({customers})",
@@ -203,16 +203,19 @@ def why_fades(standing: Standing, now: float, *, is_waiting: bool) -> Reason | N
 def explain(
     document: Document,
     customer: CustomerRecord,
-    place: QueuePlace | None,
+    outlook: Outlook | None,
     *,
     policy: ClassicPolicy | FairRule,
     lane: OverdueLane | None,
     now: float,
     retry_at: float | None = None,
-    flow: Flow | None = None,
     pipeline: PipelineState = FREE_PIPELINE,
 ) -> Explanation:
-    """All reasons for a document: for its priority, for its wait, and what would change it."""
+    """All reasons for a document: for its priority, for its wait, and what would change it.
+
+    `outlook` is None for a document that is not in the queue.
+    """
+    place = None if outlook is None else outlook.place
     reasons = [_why_placed(document, policy)]
     if document.urgent:
         reasons.append(Reason("urgent"))
@@ -227,8 +230,8 @@ def explain(
     else:
         reasons.append(why_reset(policy, customer, now))
     wait = None
-    if place is not None and flow is not None and pipeline.is_served and not customer.paused:
-        wait = forecast(_ahead(document, customer, place, lane, now, pipeline), flow)
+    if outlook is not None and pipeline.is_served and not customer.paused:
+        wait = forecast(_ahead(document, customer, outlook, lane, now), outlook.flow)
     return Explanation(
         document.id,
         tuple(reasons),
@@ -264,27 +267,19 @@ def _for_customer(reason: Reason) -> Reason:
 def _ahead(
     document: Document,
     customer: CustomerRecord,
-    place: QueuePlace,
+    outlook: Outlook,
     lane: OverdueLane | None,
     now: float,
-    pipeline: PipelineState,
 ) -> Ahead:
-    """The work before a document, as the forecast needs it."""
+    """The documents before a document, as the forecast needs them."""
+    place = outlook.place
     return Ahead(
-        documents=place.own_documents + place.other_documents,
-        seconds=place.seconds,
+        outlook.document,
+        outlook.before,
         behind=_behind(document, customer, place),
         is_closing=customer.standing is not None,
-        own_documents=place.own_documents,
-        own_seconds=place.own_seconds,
-        cap=customer.cap,
+        documents=place.position - 1 if place.is_estimate else 0,
         latest=_latest_start(document, customer, place, lane, now),
-        customer=customer.name,
-        max_running=pipeline.max_running,
-        queue=pipeline.queue,
-        queue_documents=place.pipeline_documents,
-        queue_seconds=place.pipeline_seconds,
-        quota_seconds=pipeline.opens_in(place.pipeline_documents),
     )
 
 

@@ -1,45 +1,55 @@
 """When a waiting document will start: an expected time, and a range from 10th to 90th percentile.
 
-The workers share the work ahead. Documents that arrive meanwhile and go first add to that work, at
-the rate of recent arrivals. The range follows from the errors of earlier estimates, and from how
-unevenly documents arrived.
+The documents before it are run through the places that serve them (`schedule`), several times: with
+the seconds that documents of their queues took lately (`service`), and with arrivals like those of
+the last hour. The range follows from how these runs differ.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from heapq import heapreplace
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from random import Random
+from statistics import fmean, pstdev
 from typing import NamedTuple
 
-from fairlead.model.explanations import Forecast
+from fairlead.model.explanations import Forecast, QueuePlace
+from fairlead.policy.schedule import GOES_FIRST, Limits, Rate, Room, Schedule, Task
+from fairlead.policy.service import Hold, held_at_once, measured, pause
+from fairlead.policy.serving import Server, Serving
 
 SHORTEST_WINDOW = 300.0
 """Arrivals are counted over at least so many seconds: a short burst is not a rate."""
 LONGEST_WINDOW = 3600.0
+RUNS = 16
+QUIET_RUNS = 4
 _BUCKETS = 12
 _TENTH = 1.2816  # quantile of the normal distribution: a tenth lies further out on either side
-_PRIOR_DOCUMENTS = 5
-"""How many documents the prior, that estimates are about right, counts for."""
-_PRIOR_VARIANCE = 0.25
 _HIGHEST_LOAD = 0.9
-_MOST_SIMULATED = 500
+_MOST_TASKS = 240
+"""Where more documents are before it, several of a kind are run as one."""
+_MOST_ARRIVALS = 200
 _EPSILON = 1e-9
-_CLOSING = 1.5
-_REMAINING_ERROR = 0.15
-"""The relative error that learning does not remove; fitted to simulations, and cautious."""
-_SPREAD = {False: 0.85, True: 1.1}
-"""Factor of the deviation under classic and fair; fitted, see `python -m bench.forecast`."""
+_CLOSING = 0.5
+_LEAST_PART = 0.01
+_SERVICE_ERROR = 0.15
+"""The relative error of measured service; fitted, as the others: see `python -m bench.forecast`."""
+_RATE_ERROR = 0.05
+_ARRIVAL_ERROR = {False: 0.25, True: 0.85}
+"""That of the time by which arrivals delay a start, under classic and under fair."""
+_LANE_ERROR = 0.2
+_SHORTEST_ERROR = 0.1
+"""Seconds by which a start may differ in any case: that of a claim."""
 
 
-class RunningDocument(NamedTuple):
-    """A document being processed: its seconds so far, its estimate, its customer, its queue."""
+class QueuedBefore(NamedTuple):
+    """A document in the order of the queue: its customer, its queue, its estimate."""
 
-    elapsed: float
+    customer: int
+    queue: str
     estimate: float
-    customer: str = ""
-    queue: str = ""
 
 
 class RecentArrival(NamedTuple):
@@ -52,51 +62,56 @@ class RecentArrival(NamedTuple):
     age: float
     behind: float
     estimate: float
+    customer: int
+    queue: str
 
 
-class FinishedDocument(NamedTuple):
-    """The estimated and the actual seconds of a document."""
+class Quota(NamedTuple):
+    """The quota of a queue: the most documents at once, and its rate."""
 
-    estimate: float
-    actual: float
+    max_running: int | None = None
+    rate: Rate | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """Recent work, newest first."""
+    """What runs, what has arrived and what was processed lately, newest first."""
 
-    workers: int
-    running: tuple[RunningDocument, ...] = ()
+    serving: Serving = field(default_factory=Serving)
+    holds: tuple[Hold, ...] = ()
     arrived: tuple[RecentArrival, ...] = ()
-    finished: tuple[FinishedDocument, ...] = ()
+    caps: Mapping[int, int] = field(default_factory=dict)
+    """By customer, of those that have a cap."""
+    quotas: Mapping[str, Quota] = field(default_factory=dict)
+    """By queue, of those that have a quota."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """The documents before a document: their number, estimated work, and those of its customer.
+    """A waiting document, and those before it.
 
-    `behind` is its own place, as in `RecentArrival`. Under fair it falls while the document waits
-    (`is_closing`): earlier documents of its customer start and their work fades, so fewer new
-    documents go first. `latest` is when the overdue lane starts it, if at all; `cap` is how many
-    documents of its `customer` may run at once. The quota of its pipeline lets `max_running`
-    documents of its `queue` run at once, of which `queue_documents` go first, and starts it no
-    earlier than in `quota_seconds`.
+    `before` are the first of them, in order, including those that a cap or a quota holds back at
+    this moment; `documents` says how many there are, if that is more. `behind` is its own place, as
+    in `RecentArrival`. Under fair it falls while the document waits (`is_closing`): earlier
+    documents of its customer start and their work fades, so fewer new documents go first. `latest`
+    is when the overdue lane starts it, if at all.
     """
 
-    documents: int
-    seconds: float
+    document: QueuedBefore
+    before: Sequence[QueuedBefore]
     behind: float
     is_closing: bool
-    own_documents: int = 0
-    own_seconds: float = 0.0
-    cap: int | None = None
+    documents: float = 0.0
     latest: float | None = None
-    customer: str = ""
-    max_running: int | None = None
-    queue: str = ""
-    queue_documents: int = 0
-    queue_seconds: float = 0.0
-    quota_seconds: float = 0.0
+
+
+class Outlook(NamedTuple):
+    """All from which the start of a waiting document is forecast, of one moment."""
+
+    place: QueuePlace
+    document: QueuedBefore
+    before: tuple[QueuedBefore, ...]
+    flow: Flow
 
 
 class Range(NamedTuple):
@@ -110,186 +125,221 @@ class Range(NamedTuple):
         return Forecast(now + self.expected, now + self.low, now + self.high)
 
 
-class _LearnedRates(NamedTuple):
-    """Documents take `base` + `slope` · estimate seconds, with this variance.
-
-    If estimates are poor, small ones are too small and large ones too large on average, so the
-    slope is flat.
-    """
-
-    base: float
-    slope: float
-    variance: float
-
-    def seconds(self, estimate: float, documents: int = 1) -> float:
-        """The seconds that documents take whose estimates add up to `estimate`."""
-        return max(0.0, documents * self.base + self.slope * estimate)
-
-
-class _ArrivalRate(NamedTuple):
-    """Work per second that will go first, its variance per second, and the observed seconds."""
-
-    work: float
-    variance: float
-    window: float
-
-
 def forecast(ahead: Ahead, flow: Flow) -> Range | None:
-    """Seconds until the start; None: there are no workers."""
-    if flow.workers < 1:
+    """Seconds until the start; None: nobody serves its queue."""
+    if ahead.document.queue not in flow.serving.served:
         return None
-    wait = _wait(ahead, flow)
-    if ahead.cap is not None:  # it also waits for documents of its own customer
-        wait = _later(wait, _wait(*_own_queue(ahead, flow, ahead.cap)))
-    if ahead.latest is not None:
-        wait = Range(*map(min, wait, _lane_wait(ahead, flow, ahead.latest)))
-    if ahead.max_running is not None:
-        wait = _later(wait, _wait(*_queue_of_pipeline(ahead, flow, ahead.max_running)))
-    if ahead.quota_seconds:
-        deviation = _REMAINING_ERROR * ahead.quota_seconds
-        wait = _later(wait, _range(ahead.quota_seconds, deviation))
+    runs = _Runs(ahead, flow)
+    starts = runs.starts()
+    expected, quiet = fmean(starts), fmean(runs.quiet_starts())
+    by_arrivals = _ARRIVAL_ERROR[ahead.is_closing] * max(0.0, expected - quiet)
+    by_rate = min(expected, _rate_wait(ahead, flow))
+    by_service = _SERVICE_ERROR * (expected - by_rate) + _RATE_ERROR * by_rate
+    error = math.hypot(by_service, by_arrivals, _SHORTEST_ERROR)
+    wait = _range(expected, math.hypot(pstdev(starts, expected), error))
+    if ahead.latest is not None and ahead.latest < expected:
+        # The lane passes the documents before it, but no cap and no quota.
+        alone = replace(ahead, before=(), documents=0.0)
+        at = max(ahead.latest, fmean(_Runs(alone, flow).quiet_starts()))
+        wait = Range(*map(min, wait, _range(at, _LANE_ERROR * at + _SHORTEST_ERROR)))
     return wait
 
 
-def _later(one: Range, other: Range) -> Range:
-    return Range(*map(max, one, other))
+def _rate_wait(ahead: Ahead, flow: Flow) -> float:
+    """The part of the wait that the rate of its queue alone makes, which is no matter of chance."""
+    quota = flow.quotas.get(ahead.document.queue)
+    if quota is None or quota.rate is None:
+        return 0.0
+    same = sum(document.queue == ahead.document.queue for document in ahead.before)
+    return max(0.0, 1.0 + same - quota.rate.tokens) / quota.rate.rate
 
 
-def _lane_wait(ahead: Ahead, flow: Flow, latest: float) -> Range:
-    """The start through the overdue lane, as uncertain as the ends of running documents."""
-    learned = _learned(ahead, flow.finished)
-    nothing = _ArrivalRate(0.0, 0.0, SHORTEST_WINDOW)
-    variance = _variance(replace(ahead, documents=0), flow, learned, nothing, latest)
-    return _range(latest, math.sqrt(variance) / flow.workers)
+class _Runs:
+    """The runs of the documents before one, each with other times and arrivals."""
+
+    def __init__(self, ahead: Ahead, flow: Flow) -> None:
+        self._ahead, self._flow = ahead, flow
+        self._tasks = _grouped(ahead, flow.caps)
+        estimates = [document.estimate for document in (*ahead.before, ahead.document)]
+        queues = {document.queue for document in (*ahead.before, ahead.document)}
+        queues |= {arrival.queue for arrival in flow.arrived}
+        queues |= {hold.queue for hold in flow.holds if hold.ended is None}
+        ended = defaultdict[str, list[Hold]](list)
+        for hold in flow.holds:
+            ended[hold.queue].append(hold)
+        usual = fmean(estimates)
+        self._services = {queue: measured(ended[queue], usual) for queue in queues}
+        places = flow.serving.queues
+        self._pauses = {
+            queue: pause(ended[queue], [queue], places.get(queue, 1)) for queue in queues
+        }
+        self._limits = _limits(ahead.document.queue, flow)
+        self._arrivals = _Arrivals(ahead, flow)
+
+    def starts(self) -> list[float]:
+        return [self._start(Random(number)) for number in range(RUNS)]  # noqa: S311
+
+    def quiet_starts(self) -> list[float]:
+        """The starts if nothing arrived that goes first."""
+        return [
+            self._start(Random(number), is_quiet=True)  # noqa: S311
+            for number in range(QUIET_RUNS)
+        ]
+
+    def _start(self, random: Random, *, is_quiet: bool = False) -> float:
+        levels = {queue: service.level(random) for queue, service in self._services.items()}
+
+        def seconds(queue: str, estimate: float, documents: float) -> float:
+            service = self._services[queue]
+            work = service.seconds(estimate, documents) * levels[queue]
+            return work * service.ratio(random, documents) + documents * self._pauses[queue]
+
+        running = [
+            Task(GOES_FIRST, hold.queue, hold.customer, self._rest(hold, random))
+            for hold in self._flow.holds
+            if hold.ended is None
+        ]
+        tasks = [
+            Task(order, queue, customer, seconds(queue, estimate, documents), documents)
+            for order, (queue, customer, estimate, documents) in enumerate(self._tasks)
+        ]
+        arrivals = (
+            (at, Task(GOES_FIRST, queue, customer, seconds(queue, estimate, many), many))
+            for at, queue, customer, estimate, many in self._arrivals.drawn(random)
+        )
+        admitted = _admitted(arrivals, self._limits, self._arrivals.length)
+        coming = iter(()) if is_quiet else admitted
+        return Schedule(self._limits, running).start_of_last(tasks, coming)
+
+    def _rest(self, hold: Hold, random: Random) -> float:
+        service = self._services[hold.queue]
+        return service.remaining(hold.estimate, -hold.began, random) + self._pauses[hold.queue]
 
 
-def _own_queue(ahead: Ahead, flow: Flow, cap: int) -> tuple[Ahead, Flow]:
-    """The queue of the customer alone, with as many workers as its cap allows."""
-    own = replace(ahead, documents=ahead.own_documents, seconds=ahead.own_seconds)
-    running = (document for document in flow.running if document.customer == ahead.customer)
-    return own, _narrowed(flow, cap, running)
+class _Group(NamedTuple):
+    """Documents of a kind: their estimates added up."""
+
+    queue: str
+    customer: int
+    estimate: float
+    documents: float
 
 
-def _queue_of_pipeline(ahead: Ahead, flow: Flow, max_running: int) -> tuple[Ahead, Flow]:
-    """The queue of the pipeline alone, with as many workers as its quota allows."""
-    own = replace(ahead, documents=ahead.queue_documents, seconds=ahead.queue_seconds)
-    running = (document for document in flow.running if document.queue == ahead.queue)
-    return own, _narrowed(flow, max_running, running)
+def _grouped(ahead: Ahead, caps: Collection[int]) -> list[_Group]:
+    """The documents before it in order, several of a kind as one if there are many; it is last."""
+    before = ahead.before
+    scale = max(1.0, ahead.documents / len(before)) if before else 1.0
+    size = max(1, math.ceil(len(before) / _MOST_TASKS))
+    groups: list[_Group] = []
+    open_: dict[tuple[str, int | None], list[QueuedBefore]] = defaultdict(list)
+    for document in before:
+        kind = (document.queue, document.customer if document.customer in caps else None)
+        open_[kind].append(document)
+        if len(open_[kind]) == size:
+            groups.append(_group(open_.pop(kind), scale))
+    groups += [_group(documents, scale) for documents in open_.values()]
+    last = ahead.document
+    return [*groups, _Group(last.queue, last.customer, last.estimate, 1.0)]
 
 
-def _narrowed(flow: Flow, most: int, running: Iterable[RunningDocument]) -> Flow:
-    workers = min(most, flow.workers)
-    last = sorted(running, key=lambda document: document.estimate - document.elapsed)[-workers:]
-    return replace(flow, workers=workers, running=tuple(last), arrived=())
+def _group(documents: Sequence[QueuedBefore], scale: float) -> _Group:
+    estimate = sum(document.estimate for document in documents)
+    first = documents[0]
+    return _Group(first.queue, first.customer, estimate * scale, len(documents) * scale)
 
 
-def _wait(ahead: Ahead, flow: Flow) -> Range:
-    if ahead.documents < flow.workers - len(flow.running):
-        return Range(0.0, 0.0, 0.0)
-    learned = _learned(ahead, flow.finished)
-    rate = _arrival_rate(ahead, flow.arrived, learned)
-    pace = flow.workers - min(rate.work, _HIGHEST_LOAD * flow.workers)
-    expected = _wait_without_arrivals(ahead, flow, learned) * flow.workers / pace
-    variance = _variance(ahead, flow, learned, rate, expected)
-    return _range(expected, _SPREAD[ahead.is_closing] * math.sqrt(variance) / pace)
+def _limits(queue: str, flow: Flow) -> Limits:
+    """The limits of the queues that compete with this one."""
+    serving, holds = flow.serving, flow.holds
+    sharing = serving.sharing(queue)
+    all_places = serving.places(sharing)
+    ratio = held_at_once(holds, sharing, all_places) / all_places
+    servers, factors = [], []
+    for server in serving.servers:
+        if not server.queues.isdisjoint(sharing):
+            room = _room(server.places * ratio)
+            servers.append(Server(room.documents, server.queues))
+            factors.append(room.factor)
+    rooms = defaultdict[str, list[Room]](list)
+    for name in sharing:
+        most = serving.queues.get(name, all_places)
+        if most < serving.places([name]):
+            rooms[name].append(_room(held_at_once(holds, [name], most)))
+        quota = flow.quotas.get(name)
+        if quota is not None and quota.max_running is not None:
+            rooms[name].append(Room(quota.max_running))
+    rates = {name: quota.rate for name, quota in flow.quotas.items() if quota.rate is not None}
+    return Limits(servers, factors, rooms, flow.caps, rates)
 
 
-def _learned(ahead: Ahead, finished: Sequence[FinishedDocument]) -> _LearnedRates:
-    """A regression line through finished documents, mixed with the prior while they are few."""
-    number = len(finished)
-    mean_ahead = ahead.seconds / ahead.documents if ahead.documents else 0.0
-    usual = sum(estimate for estimate, _ in finished) / number if finished else mean_ahead
-    mean = (sum(actual for _, actual in finished) + _PRIOR_DOCUMENTS * usual) / (
-        number + _PRIOR_DOCUMENTS
-    )
-    squares = sum((estimate - usual) ** 2 for estimate, _ in finished)
-    products = sum((estimate - usual) * (actual - mean) for estimate, actual in finished)
-    prior = _PRIOR_DOCUMENTS * usual**2
-    slope = max(0.0, (products + prior) / (squares + prior)) if prior > _EPSILON else 1.0
-    rates = _LearnedRates(mean - slope * usual, slope, 0.0)
-    errors = sum((actual - rates.seconds(estimate)) ** 2 for estimate, actual in finished)
-    variance = (errors + _PRIOR_VARIANCE * prior) / (number + _PRIOR_DOCUMENTS)
-    return rates._replace(variance=variance)
+def _room(documents: float) -> Room:
+    whole = max(1, round(documents))
+    return Room(whole, whole / documents)
 
 
-def _arrival_rate(
-    ahead: Ahead, arrived: Sequence[RecentArrival], learned: _LearnedRates
-) -> _ArrivalRate:
-    recent = [arrival for arrival in arrived if arrival.age <= LONGEST_WINDOW]
-    window = max([SHORTEST_WINDOW, *(arrival.age for arrival in recent)])
-    buckets = [0.0] * _BUCKETS
-    for arrival in recent:
-        number = min(_BUCKETS - 1, int(arrival.age / window * _BUCKETS))
-        buckets[number] += learned.seconds(arrival.estimate) * _part_before(ahead, arrival)
-    mean = sum(buckets) / _BUCKETS
-    length = window / _BUCKETS
-    variance = sum((work - mean) ** 2 for work in buckets) / (_BUCKETS - 1)
-    return _ArrivalRate(mean / length, variance / length, window)
-
-
-def _part_before(ahead: Ahead, arrival: RecentArrival) -> float:
-    """The part of the wait during which a new document like `arrival` would go first.
+class _Arrivals:
+    """Documents that will arrive and go first, as they did in the last hour.
 
     Under fair, documents of customers with less recent work go first. While the document waits it
     moves to the front, so that fewer do; how fast is fitted, not derived.
     """
+
+    def __init__(self, ahead: Ahead, flow: Flow) -> None:
+        sharing = flow.serving.sharing(ahead.document.queue)
+        recent = [arrival for arrival in flow.arrived if arrival.age <= LONGEST_WINDOW]
+        window = max([SHORTEST_WINDOW, *(arrival.age for arrival in recent)])
+        self.length = window / _BUCKETS
+        self._buckets: list[list[tuple[float, float, RecentArrival]]] = [
+            [] for _ in range(_BUCKETS)
+        ]
+        before = [
+            (arrival, part)
+            for arrival in recent
+            if arrival.queue in sharing
+            and arrival.customer != ahead.document.customer
+            and (part := _part_before(ahead, arrival)) > _LEAST_PART
+        ]
+        self._number = len(before)
+        self._many = max(1.0, len(before) / _MOST_ARRIVALS)
+        for arrival, part in reversed(before):
+            since = window - arrival.age
+            number = min(_BUCKETS - 1, int(since / self.length))
+            self._buckets[number].append((since - number * self.length, part / self._many, arrival))
+
+    def drawn(self, random: Random) -> Iterator[tuple[float, str, int, float, float]]:
+        """Times and documents: parts of the last hour in random order, without an end."""
+        many, begin = self._many, 0.0
+        while self._number:
+            for offset, part, arrival in random.choice(self._buckets):
+                if random.random() < part:
+                    values = (arrival.queue, arrival.customer, many * arrival.estimate, many)
+                    yield (begin + offset, *values)
+            begin += self.length
+
+
+def _part_before(ahead: Ahead, arrival: RecentArrival) -> float:
+    """The part of the wait during which a new document like `arrival` would go first."""
     if arrival.behind >= ahead.behind:
         return 0.0
     return (1.0 - arrival.behind / ahead.behind) ** _CLOSING if ahead.is_closing else 1.0
 
 
-def _wait_without_arrivals(ahead: Ahead, flow: Flow, learned: _LearnedRates) -> float:
-    """When a worker would be free for the document if nothing else arrived."""
-    busy = sorted(_remaining(document, learned) for document in flow.running)[: flow.workers]
-    free_at = [0.0] * (flow.workers - len(busy)) + busy
-    work = learned.seconds(ahead.seconds, ahead.documents)
-    if ahead.documents <= _MOST_SIMULATED:
-        for _ in range(ahead.documents):
-            heapreplace(free_at, free_at[0] + work / ahead.documents)
-        return free_at[0]
-    # When the first worker is free, the others are somewhere in the middle of a document.
-    others = (flow.workers - 1) / flow.workers * work / ahead.documents * _unevenness(flow) / 2
-    return max(free_at[0], _shared_end(free_at, work) - others)
-
-
-def _shared_end(free_at: Sequence[float], work: float) -> float:
-    """When the workers together have done the work, each starting when it is free."""
-    total = work
-    for number, free in enumerate(free_at, start=1):
-        total += free
-        if number == len(free_at) or total / number <= free_at[number]:
-            return total / number
-    return work
-
-
-def _remaining(running: RunningDocument, learned: _LearnedRates) -> float:
-    """The seconds left of a running document.
-
-    With exact estimates, that is the rest of its estimate. The worse estimates are, the closer the
-    result is to that of a document that has just started.
-    """
-    whole = learned.seconds(running.estimate)
-    rest, restarted = max(0.0, whole - running.elapsed), max(whole, running.elapsed)
-    doubt = learned.variance / restarted**2 if restarted > _EPSILON else 0.0
-    return (rest + doubt * restarted) / (1 + doubt)
-
-
-def _unevenness(flow: Flow) -> float:
-    """The mean square of estimates over the square of their mean: 1 where all are the same."""
-    costs = [arrival.estimate for arrival in flow.arrived]
-    total = sum(costs)
-    return len(costs) * sum(cost * cost for cost in costs) / total**2 if total > _EPSILON else 1.0
-
-
-def _variance(
-    ahead: Ahead, flow: Flow, learned: _LearnedRates, rate: _ArrivalRate, expected: float
-) -> float:
-    waiting = ahead.documents * learned.variance
-    running = sum(
-        learned.variance + learned.seconds(document.estimate) ** 2 / 12 for document in flow.running
-    )
-    arrivals = rate.variance * expected * (1 + expected / rate.window)
-    return waiting + running + arrivals + (_REMAINING_ERROR * expected * flow.workers) ** 2
+def _admitted(
+    arrivals: Iterator[tuple[float, Task]], limits: Limits, slack: float
+) -> Iterator[tuple[float, Task]]:
+    """Arrivals up to a load at which the documents before them still come to their turn."""
+    places = sum(server.places for server in limits.servers)
+    work: defaultdict[str, float] = defaultdict(float)
+    for at, task in arrivals:
+        most = min([places, *(room.documents for room in limits.rooms.get(task.queue, ()))])
+        room = _HIGHEST_LOAD * (at + slack)
+        if (
+            work[""] + task.seconds <= places * room
+            and work[task.queue] + task.seconds <= most * room
+        ):
+            work[""] += task.seconds
+            work[task.queue] += task.seconds
+            yield at, task
 
 
 def _range(expected: float, deviation: float) -> Range:

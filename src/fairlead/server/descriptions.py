@@ -48,6 +48,8 @@ STANDING = {
     "limits": "the limits of a request, and the customer's caps",
     "usage": "what it used today, UTC",
     "blocked": "why its new documents are refused; null: they are not",
+    "waits_for": "what must happen before `expected_end` can be told: `resume` (it is paused) or "
+    "`worker` (nobody serves a queue that they need); null: nothing",
 }
 FIELDS = {
     "Document": DOCUMENT,

@@ -823,22 +823,39 @@ RETURNING customer, day, documents, pages, ocr_pages, bytes, seconds, failures;
 SELECT count(*) FROM customers;
 
 -- name: running_documents
-SELECT r.started_at, r.estimate, c.name, r.pipeline
-FROM running r JOIN customers c ON c.id = r.customer;
+SELECT started_at, estimate FROM running;
+
+-- name: running_claims
+SELECT document, customer, pipeline, estimate, started_at, submitted_at FROM running;
+
+-- name: running_customers
+SELECT DISTINCT customer FROM running;
 
 -- name: latest_checks
 SELECT d.submitted_at, d.count, d.priority FROM documents d INDEXED BY documents_of_customer
 WHERE d.customer = (SELECT id FROM customers WHERE name = ?) ORDER BY d.seq DESC LIMIT ?;
 
 -- name: latest_arrivals
-SELECT submitted_at, priority, count, estimate FROM documents ORDER BY seq DESC LIMIT 1000;
+-- Of customers that may start documents.
+SELECT d.submitted_at, d.priority, d.count, d.estimate, d.customer, d.pipeline
+FROM documents d JOIN customers c ON c.id = d.customer
+WHERE d.seq > (SELECT max(seq) FROM documents) - 1000 AND c.paused = 0 ORDER BY d.seq DESC;
 
--- name: latest_costs
--- From the latest events only: a search among all events might take long.
-SELECT d.estimate, d.seconds
+-- name: latest_claims
+-- Begins and ends of claims, from the latest events only: a search among all might take long.
+SELECT e.at, e.kind, e.document, e.data, d.pipeline, d.queue, d.estimate, d.submitted_at
 FROM events e JOIN documents d ON d.seq = e.document
-WHERE e.seq > (SELECT max(seq) FROM events) - 5000 AND e.kind = 'done' AND d.seconds IS NOT NULL
-ORDER BY e.seq DESC LIMIT 200;
+WHERE e.seq > (SELECT max(seq) FROM events) - 4000
+  AND e.kind IN ('claimed', 'done', 'failed', 'cancelled', 'requeued', 'released')
+ORDER BY e.seq;
+
+-- name: latest_ended
+-- Of those that arrived last. Needed where the latest events are those of a large submission.
+SELECT coalesce(queue, pipeline), estimate, started_at, finished_at FROM documents
+WHERE state = 'done' AND started_at IS NOT NULL ORDER BY seq DESC LIMIT 200;
+
+-- name: caps
+SELECT id, cap FROM queue_members WHERE cap IS NOT NULL;
 
 -- name: pending_of_pipelines
 SELECT pipeline, sum(waiting), sum(processing) FROM (
@@ -995,6 +1012,18 @@ SELECT
 -- Documents of an entry before this slot.
 SELECT count(*), coalesce(sum(estimate), 0) FROM waiting
 WHERE customer = ? AND pipeline = ? AND (slot, slot_seq) < (?, ?);
+
+-- name: waiting_of_others
+-- How many documents of these pipelines may start, of customers that are not among these members.
+SELECT coalesce(sum(waiting), 0) FROM queue_entries
+WHERE pipeline IN (SELECT value FROM json_each(?1)) AND class IS NOT NULL
+  AND member > 0 AND member NOT IN (SELECT value FROM json_each(?2));
+
+-- name: last_waiting
+-- The last document of an entry.
+SELECT d.id FROM waiting w JOIN documents d ON d.seq = w.document
+WHERE w.customer = ? AND w.pipeline = ?
+ORDER BY w.slot DESC, w.slot_seq DESC LIMIT 1;
 
 -- name: blob_place
 SELECT installation, marked FROM blob_places WHERE place = ?;

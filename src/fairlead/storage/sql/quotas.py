@@ -68,15 +68,7 @@ def state(connection: Connection, rules: Rules, now: float, name: str) -> Pipeli
     is_served = name in served or (name == DEFAULT_PIPELINE and not served)
     limit = None if quota.rate is None or quota.has_token(now) else limit_text(quota.rate)
     is_full = quota.max_running is not None and quota.running >= quota.max_running
-    return PipelineState(
-        is_served,
-        limit,
-        quota.running if is_full else None,
-        name,
-        quota.rate,
-        quota.tokens_left(now),
-        quota.max_running,
-    )
+    return PipelineState(is_served, limit, quota.running if is_full else None, name)
 
 
 def waiting_queues(connection: Connection) -> set[str]:

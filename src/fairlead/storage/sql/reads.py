@@ -29,7 +29,6 @@ from fairlead.model.submissions import index_term
 from fairlead.model.usage import Usage, day_name
 from fairlead.policy import fairness as figures
 from fairlead.policy.fair import Place
-from fairlead.policy.forecast import FinishedDocument, Flow, RecentArrival, RunningDocument
 from fairlead.policy.queue_events import Tallied
 from fairlead.policy.rules import Rules
 from fairlead.storage.sql import rows
@@ -351,24 +350,6 @@ def fairness(connection: Connection, rules: Rules, now: float) -> Fairness:
         running_left=left,
         lane_claims=loaded.stored.lane_claims,
         claims=loaded.stored.claims,
-    )
-
-
-def flow(connection: Connection, rules: Rules, now: float) -> Flow:
-    """The recent work. It reads a bounded number of rows."""
-    run, unit = connection.execute, rules.unit
-    is_fair = run(sql("policy")).get == "fair"
-    return Flow(
-        workers=run(sql("workers"), (now,)).get,
-        running=tuple(
-            RunningDocument(max(0.0, now - since), cost, customer, queue)
-            for since, cost, customer, queue in run(sql("running_documents"))
-        ),
-        arrived=tuple(
-            RecentArrival(max(0.0, now - at), -count * unit if is_fair else level, cost)
-            for at, level, count, cost in run(sql("latest_arrivals"))
-        ),
-        finished=tuple(FinishedDocument(*row) for row in run(sql("latest_costs"))),
     )
 
 

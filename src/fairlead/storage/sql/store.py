@@ -40,7 +40,7 @@ from fairlead.model.results import AskingStep, Content, Interim
 from fairlead.model.states import State
 from fairlead.model.submissions import NotBefore
 from fairlead.model.usage import Usage, UsageRow
-from fairlead.policy.forecast import Flow
+from fairlead.policy.forecast import Outlook
 from fairlead.policy.queue import PolicyName
 from fairlead.policy.rules import Rules
 from fairlead.storage.sql import (
@@ -758,9 +758,13 @@ class Store(ABC):
         """Waiting, running and recently ended documents of each pipeline, and its quota's use."""
         return self._read_queue(pipeline_reads.pipelines)
 
-    def flow(self) -> Flow:
-        """The recent work, from which starts are forecast."""
-        return self._read_queue(reads.flow)
+    def outlook(self, id_: str) -> Outlook | None:
+        """All from which the start of a document is forecast; None: it is not in the queue."""
+        return self._read_queue(position.outlook, id_)
+
+    def last_waiting(self, customer: str) -> list[str]:
+        """The last waiting document of each queue of a customer; delayed ones are left out."""
+        return self._read_queue(position.last_waiting, customer)
 
     def pipeline_state(self, name: str) -> PipelineState:
         """What prevents the documents of a pipeline, or of a queue of it, from starting."""
