@@ -14,7 +14,7 @@ from fairlead.policy.explain import WORDS, words
 PARAMS = {
     **dict.fromkeys(["count", "bound"], -3),
     **dict.fromkeys(["units", "accounts_before", "accounts_beyond"], 3),
-    **dict.fromkeys(["priority", "attempts", "processing", "own_documents"], 2),
+    **dict.fromkeys(["priority", "attempts", "calls", "processing", "own_documents"], 2),
     **dict.fromkeys(["other_documents", "other_customers"], 5),
     **dict.fromkeys(["seconds", "weight"], 1234.5),
     "customer": "acme",

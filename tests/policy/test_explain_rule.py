@@ -254,3 +254,22 @@ def test_only_operators_see_who_is_before() -> None:
 def test_no_reason_speaks_of_tags_or_a_clock() -> None:
     texts = [*WORDS.values(), *(text for phrase in PHRASES.values() for text in phrase[1:])]
     assert [text for text in texts if "clock" in text or "tag" in text.split()] == []
+
+
+@pytest.mark.parametrize(
+    ("calls", "code"), [(1, "later"), (2, "later-again"), (4_000, "later-again")]
+)
+def test_a_step_that_asks_again_and_again_is_told(calls: int, code: str) -> None:
+    explanation = explain(
+        document(attempts=calls),
+        customer(),
+        None,
+        policy=ClassicPolicy(),
+        lane=None,
+        now=NOW,
+        retry_at=NOW + 60,
+        calls=calls,
+    )
+    assert code in [reason.code for reason in explanation.reasons]
+    if calls > 1:
+        assert f"asked {calls:,} times" in words(explanation.reasons[1])

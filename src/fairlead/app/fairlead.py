@@ -358,6 +358,7 @@ class Fairlead:
             lane=self._sources.rules().lane,
             now=self.store.now(),
             retry_at=stored.retry_at if is_waiting else None,
+            calls=stored.calls,
             pipeline=self._pipeline_state(stored.queue),
         )
         return with_words(explanation, words, with_others=True)

@@ -193,7 +193,7 @@ class StoredDocument(Struct, frozen=True):
     A text that has a hash and no key is in the store itself. Without a `markdown_sha256`, the text
     is its own Markdown. `retry_at` is the earliest time of the next attempt or start, if it waits
     for one. `depth` is the number of documents around it. `queue` is where it waits, or waited
-    last.
+    last. `calls` is how often its step has asked to be called again later.
     """
 
     text_key: str | None
@@ -203,6 +203,7 @@ class StoredDocument(Struct, frozen=True):
     retry_at: float | None
     depth: int
     queue: str
+    calls: int
 
 
 class StoredResult(NamedTuple):

@@ -114,6 +114,8 @@ WORDS = {
     ),
     "overdue": "its customer has waited {duration} for a start and is overdue: it may go first",
     "not-before": "it was submitted for a later time: it may start in {duration}",
+    "later-again": "its step has asked {calls} times so far to be called again later: it starts in "
+    "{duration}",
     "later": "its step asked to be called again later: it starts in {duration}",
     "quota": "it waits for the quota of the pipeline {pipeline} ({limit})",
     "quota-running": (
@@ -209,18 +211,21 @@ def explain(
     lane: OverdueLane | None,
     now: float,
     retry_at: float | None = None,
+    calls: int = 0,
     pipeline: PipelineState = FREE_PIPELINE,
 ) -> Explanation:
     """All reasons for a document: for its priority, for its wait, and what would change it.
 
-    `outlook` is None for a document that is not in the queue.
+    `outlook` is None for a document that is not in the queue. `calls` is how often its step has
+    asked to be called again later.
     """
     place = None if outlook is None else outlook.place
     reasons = [_why_placed(document, policy)]
     if document.urgent:
         reasons.append(Reason("urgent"))
     if document.state is State.WAITING:
-        reasons += _why_waiting(document, customer, place, lane, now, retry_at, pipeline)
+        later = None if retry_at is None else _why_later(document, retry_at - now, calls)
+        reasons += _why_waiting(document, customer, place, lane, now, later, pipeline)
     else:
         reasons.append(_why_not_waiting(document))
     if not document.state.is_pending:
@@ -339,10 +344,10 @@ def _why_waiting(
     place: QueuePlace | None,
     lane: OverdueLane | None,
     now: float,
-    retry_at: float | None,
+    later: Reason | None,
     pipeline: PipelineState,
 ) -> list[Reason]:
-    obstacle = _why_blocked(document, customer, now, retry_at, pipeline)
+    obstacle = _why_blocked(document, customer, later, pipeline)
     if obstacle is not None:
         return [obstacle]
     reasons = _why_quota(document.pipeline, pipeline)
@@ -365,17 +370,13 @@ def _why_waiting(
 
 
 def _why_blocked(
-    document: Document,
-    customer: CustomerRecord,
-    now: float,
-    retry_at: float | None,
-    pipeline: PipelineState,
+    document: Document, customer: CustomerRecord, later: Reason | None, pipeline: PipelineState
 ) -> Reason | None:
     """The reason that keeps a document from starting at any place in the queue."""
     if customer.paused:
         return Reason("paused", {"customer": customer.name})
-    if retry_at is not None:
-        return _why_later(document, max(0, round(retry_at - now)))
+    if later is not None:
+        return later
     if pipeline.problem is not None:
         cause = {"pipeline": document.pipeline, "problem": pipeline.problem}
         return Reason("cannot-run", cause)
@@ -387,9 +388,12 @@ def _why_blocked(
     return None
 
 
-def _why_later(document: Document, seconds: int) -> Reason:
+def _why_later(document: Document, left: float, calls: int) -> Reason:
+    seconds = max(0, round(left))
     if not document.attempts:
         return Reason("not-before", {"seconds": seconds})
+    if document.error is None and calls > 1:
+        return Reason("later-again", {"seconds": seconds, "calls": calls})
     if document.error is None:
         return Reason("later", {"seconds": seconds})
     params = {"attempts": document.attempts, "error": document.error, "seconds": seconds}

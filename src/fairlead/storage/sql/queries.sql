@@ -724,7 +724,8 @@ SELECT content FROM originals WHERE document = (SELECT seq FROM documents WHERE 
 -- name: stored_document
 SELECT
   t.key, t.sha256, m.key, m.sha256, (SELECT due FROM delayed WHERE document = d.seq), d.depth,
-  coalesce(d.queue, d.pipeline)
+  coalesce(d.queue, d.pipeline),
+  coalesce((SELECT later FROM interim WHERE document = d.seq), 0)
 FROM documents d
   LEFT JOIN results t ON t.document = d.seq AND t.role = 'text' AND t.name = ''
   LEFT JOIN results m ON m.document = d.seq AND m.role = 'markdown' AND m.name = ''
