@@ -19,6 +19,7 @@ _log = logging.getLogger(__name__)
 
 FIRST_SECONDS, LONGEST_SECONDS = 0.1, 5.0
 _JITTER = 0.2
+_own_random = random.Random()  # noqa: S311 - not a secret; a program's own sequence stays as it is
 
 
 def exponential(failures: int, first: float, longest: float) -> float:
@@ -37,7 +38,7 @@ class Backoff:
         first: float = FIRST_SECONDS,
         longest: float = LONGEST_SECONDS,
         *,
-        random: Callable[[], float] = random.random,
+        random: Callable[[], float] = _own_random.random,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.pause = 0.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -17,8 +17,9 @@ HOSTILE = "<script>alert('x')<!--.txt"
 
 
 @pytest.fixture
-def fairlead(tmp_path: Path) -> Fairlead:
-    return Fairlead(tmp_path / "data")
+def fairlead(tmp_path: Path) -> Iterator[Fairlead]:
+    with Fairlead(tmp_path / "data") as installation:
+        yield installation
 
 
 def test_an_installation_says_where_it_is_and_whether_it_is_closed(fairlead: Fairlead) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -275,8 +276,9 @@ def clock() -> list[float]:
 
 
 @pytest.fixture
-def fairlead(tmp_path: Path, clock: list[float]) -> Fairlead:
-    return Fairlead(tmp_path / "data", clock=lambda: clock[0])
+def fairlead(tmp_path: Path, clock: list[float]) -> Iterator[Fairlead]:
+    with Fairlead(tmp_path / "data", clock=lambda: clock[0]) as installation:
+        yield installation
 
 
 def claim(fairlead: Fairlead) -> Claim:
