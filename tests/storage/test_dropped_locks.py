@@ -5,7 +5,6 @@ The kernel then drops all POSIX locks of the process on these files, and with th
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import signal
@@ -81,6 +80,17 @@ def test_another_process_does_not_take_itself_for_the_last_user(database: Path) 
         ids.update(submit(store, "here"))
         assert in_another_process(database, "print(len(store.documents(limit=10)))") == "3"
     assert ids < all_ids(database)
+
+
+@pytest.mark.services
+def test_another_program_does_not_take_itself_for_the_last_user(database: Path) -> None:
+    code = f"import apsw; apsw.Connection({str(database)!r}).execute('SELECT 1 FROM documents')"
+    with closing(open_store(database)) as store:
+        submit(store, "here")
+        open_and_close_all(database.parent)
+        subprocess.run([sys.executable, "-c", code], check=True)
+        submit(store, "here")
+        assert in_another_process(database, "print(len(store.documents(limit=10)))") == "2"
 
 
 @pytest.mark.services
@@ -179,17 +189,19 @@ def test_readers_who_take_turns_do_not_keep_a_checkpoint_waiting(database: Path)
                 history.append(f"checkpoint {is_free}")
 
         def read() -> None:
-            with second.reading():
-                history.append("second reader")
+            second.begin_read()
+            history.append("second reader")
+            second.end_read()
 
-        with first.reading():
-            checkpointing = Thread(target=checkpoint)
-            checkpointing.start()
-            while can_read(database):
-                """Until the checkpoint waits."""
-            reading = Thread(target=read)
-            reading.start()
-            history.append("first reader")
+        first.begin_read()
+        checkpointing = Thread(target=checkpoint)
+        checkpointing.start()
+        while can_read(database):
+            """Until the checkpoint waits."""
+        reading = Thread(target=read)
+        reading.start()
+        history.append("first reader")
+        first.end_read()
         checkpointing.join()
         reading.join()
         assert history == ["first reader", "checkpoint True", "second reader"]
@@ -197,7 +209,7 @@ def test_readers_who_take_turns_do_not_keep_a_checkpoint_waiting(database: Path)
 
 def can_read(database: Path) -> bool:
     with closing(WalLocks(database)) as locks:
-        return locks._try(fcntl.F_RDLCK, wal_locks._GATE_AND_READ)
+        return locks._try(wal_locks._GATE_AND_READ.shared)
 
 
 def test_a_checkpoint_gives_way_to_a_long_reader(database: Path) -> None:

@@ -58,5 +58,9 @@ class ChangeWatcher:
         return (stat.st_ino, stat.st_mtime_ns, stat.st_size) if is_settled else None
 
     def _query_version(self) -> int:
-        with our_errors(self._path), self._locks.reading():
-            return int(self._connection.pragma("data_version"))
+        with our_errors(self._path):
+            self._locks.begin_read()
+            try:
+                return int(self._connection.pragma("data_version"))
+            finally:
+                self._locks.end_read()

@@ -29,8 +29,7 @@ SHORT_WAL = 256
 LOOK_PAGES = 64
 """Pages that the WAL grows between two looks at the free space of the disk."""
 THREAD_PATIENCE, WRITER_PATIENCE = 0.05, 0.005
-"""Seconds that a checkpoint waits until nobody reads, in its thread and after a commit. Who wants to
-read waits for it."""
+"""Seconds that a checkpoint waits until nobody reads, in its thread and after a commit."""
 MAY_CHECKPOINT_IN_THREAD = tuple(map(int, apsw.sqlite_lib_version().split("."))) >= (3, 51, 3)
 """Before 3.51.3, SQLite could lose pages that were written during a checkpoint."""
 

@@ -217,14 +217,13 @@ class SqliteStore(Store):
             except IndexError:
                 connection, locks = self._new_reader()
             try:
-                with locks.reading():
-                    try:
-                        connection.execute("BEGIN")
-                        yield connection
-                    finally:
-                        if connection.in_transaction:
-                            connection.execute("ROLLBACK")
+                locks.begin_read()
+                connection.execute("BEGIN")
+                yield connection
             finally:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                locks.end_read()
                 self._readers.append((connection, locks))
 
     def _new_reader(self) -> tuple[SqliteConnection, WalLocks]:

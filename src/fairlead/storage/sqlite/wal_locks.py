@@ -32,18 +32,30 @@ from fairlead.storage.sqlite.lock_wait import BUSY_SECONDS
 
 _OWN = 1 << 40
 """Beyond all bytes of the file `-shm` that SQLite uses or locks."""
-_WRITE, _GATE, _READ = (_OWN, 1), (_OWN + 1, 1), (_OWN + 2, 1)
-"""First byte and number of bytes. A transaction that reads passes the gate; a checkpoint closes the
-gate and waits until nobody reads, so that readers who take turns cannot keep it waiting for ever.
-"""
-_GATE_AND_READ = (_OWN + 1, 2)
-_USER_OF_DATABASE = (0x4000_0002, 510)
+
+
+class _Range:
+    """Some bytes of a file, as requests (`struct flock`) to lock them together and to unlock them.
+
+    Locks of an open file description require 0 as the process id.
+    """
+
+    def __init__(self, first: int, number: int) -> None:
+        self.shared, self.exclusive, self.unlocked = (
+            struct.pack("hhqqi0q", kind, os.SEEK_SET, first, number, 0)
+            for kind in (fcntl.F_RDLCK, fcntl.F_WRLCK, fcntl.F_UNLCK)
+        )
+
+
+_WRITE, _GATE, _READ = _Range(_OWN, 1), _Range(_OWN + 1, 1), _Range(_OWN + 2, 1)
+_GATE_AND_READ = _Range(_OWN + 1, 2)
+"""A transaction that reads passes the gate. A checkpoint closes the gate and waits until nobody
+reads, so that readers who take turns cannot keep it waiting for ever."""
+_USER_OF_DATABASE = _Range(0x4000_0002, 510)
 """The shared lock of SQLite's file format: whoever closes the database sees that it is not the last
 user, and leaves the WAL."""
-_USER_OF_INDEX = (128, 1)
+_USER_OF_INDEX = _Range(128, 1)
 """The shared lock that tells SQLite not to reset the index of the WAL when it opens it."""
-
-Bytes = tuple[int, int]
 
 
 class WalLocks:
@@ -66,7 +78,7 @@ class WalLocks:
     def begin_write(self, wait: Callable[[int], bool]) -> None:
         """Lock out other writers; `wait` pauses after a failed attempt, or returns False."""
         attempts = 0
-        while not self._try(fcntl.F_WRLCK, _WRITE):
+        while not self._try(_WRITE.exclusive):
             if not wait(attempts):
                 raise apsw.BusyError("another process writes")
             attempts += 1
@@ -74,37 +86,44 @@ class WalLocks:
     def end_write(self) -> None:
         self._unlock(_WRITE)
 
-    @contextmanager
-    def reading(self) -> Iterator[None]:
+    def begin_read(self) -> None:
         """Lock out checkpoints; wait for one that is running."""
-        if not _repeat(lambda: self._try(fcntl.F_RDLCK, _GATE_AND_READ), BUSY_SECONDS):
+        if not self._try(_GATE_AND_READ.shared) and not self._try_until(
+            _GATE_AND_READ.shared, time.monotonic() + BUSY_SECONDS
+        ):
             raise apsw.BusyError("a checkpoint does not end")
-        try:
-            self._unlock(_GATE)
-            yield
-        finally:
-            self._unlock(_READ)
+        self._unlock(_GATE)
+
+    def end_read(self) -> None:
+        self._unlock(_READ)
 
     @contextmanager
     def checkpointing(self, patience: float) -> Iterator[bool]:
         """Lock out transactions that read; False: one of them did not end in `patience` seconds."""
         until = time.monotonic() + patience
-        is_closed = _repeat(lambda: self._try(fcntl.F_WRLCK, _GATE), patience)
         try:
-            yield is_closed and _repeat(
-                lambda: self._try(fcntl.F_WRLCK, _READ), until - time.monotonic()
-            )
+            yield all(self._try_until(part.exclusive, until) for part in (_GATE, _READ))
         finally:
             self._unlock(_GATE_AND_READ)
 
-    def _try(self, kind: int, place: Bytes) -> bool:
+    def _try_until(self, request: bytes, until: float) -> bool:
+        """Try at least once; False: the time is over."""
+        backoff = Backoff(0.0005, 0.01)
+        while not self._try(request):
+            seconds_left = until - time.monotonic()
+            if seconds_left <= 0:
+                return False
+            time.sleep(min(seconds_left, backoff.failed()))
+        return True
+
+    def _try(self, request: bytes) -> bool:
         if self._file < 0:  # in a forked process
             self._open()
-        return _try_lock(self._file, kind, place)
+        return _try_lock(self._file, request)
 
-    def _unlock(self, place: Bytes) -> None:
+    def _unlock(self, part: _Range) -> None:
         if self._file >= 0:
-            _try_lock(self._file, fcntl.F_UNLCK, place)
+            fcntl.fcntl(self._file, fcntl.F_OFD_SETLK, part.unlocked)
 
     def _open(self) -> None:
         _close_after_fork()
@@ -161,36 +180,17 @@ def _open(path: str) -> int:
         raise apsw.CantOpenError(f"unable to open {path}: {error.strerror}") from error
 
 
-def _open_shared(path: str, place: Bytes) -> int:
+def _open_shared(path: str, part: _Range) -> int:
     file = _open(path)
-    if not _try_lock(file, fcntl.F_RDLCK, place):
+    if not _try_lock(file, part.shared):
         os.close(file)
         raise apsw.BusyError("another process closes the database")
     return file
 
 
-def _try_lock(file: int, kind: int, place: Bytes) -> bool:
+def _try_lock(file: int, request: bytes) -> bool:
     try:
-        fcntl.fcntl(file, fcntl.F_OFD_SETLK, _request(kind, place))
+        fcntl.fcntl(file, fcntl.F_OFD_SETLK, request)
     except BlockingIOError:
         return False
     return True
-
-
-@cache
-def _request(kind: int, place: Bytes) -> bytes:
-    """A `struct flock` of C; the process id is 0 for locks of an open file description."""
-    return struct.pack("hhqqi0q", kind, os.SEEK_SET, *place, 0)
-
-
-def _repeat(attempt: Callable[[], bool], patience: float) -> bool:
-    """Try until it succeeds; False: the time is over."""
-    if attempt():
-        return True
-    until = time.monotonic() + patience
-    backoff = Backoff(0.0005, 0.01)
-    while (seconds_left := until - time.monotonic()) > 0:
-        time.sleep(min(seconds_left, backoff.failed()))
-        if attempt():
-            return True
-    return False
