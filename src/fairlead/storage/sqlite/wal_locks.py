@@ -67,10 +67,16 @@ class WalLocks:
 
     def __init__(self, database: Path) -> None:
         self._path = f"{database}-shm"
+        self._is_closed = False
         self._file = -1
         self._open()
 
     def close(self) -> None:
+        self.close_copy()
+        self._is_closed = True
+
+    def close_copy(self) -> None:
+        """In a forked process: the next lock there is one of its own."""
         file, self._file = self._file, -1
         if file >= 0:
             os.close(file)
@@ -117,6 +123,8 @@ class WalLocks:
         return True
 
     def _try(self, request: bytes) -> bool:
+        if self._is_closed:
+            raise apsw.ConnectionClosedError("the locks were closed")
         if self._file < 0:  # in a forked process
             self._open()
         return _try_lock(self._file, request)
@@ -168,7 +176,7 @@ def _close_after_fork() -> None:
 
     def close_copies() -> None:
         for locks in list(_all_locks):
-            locks.close()
+            locks.close_copy()
 
     os.register_at_fork(after_in_child=close_copies)
 
