@@ -10,7 +10,6 @@ import pytest
 
 from fairlead import Fairlead
 from fairlead.storage.sqlite import checkpoint
-from fairlead.storage.sqlite import store as sqlite_store
 
 SECRET = b"an account number that nobody may find again "
 
@@ -47,13 +46,14 @@ def test_deleted_contents_are_gone_soon_after_a_kill(
     assert copies(killed) > 0
     monkeypatch.setattr(checkpoint, "PURGE_SECONDS", 0.01)
 
-    def truncate(path: Path) -> bool:
-        is_done = checkpoint.truncate_wal(path)
+    def truncate(truncation: checkpoint.Truncation) -> bool:
+        is_done = run(truncation)
         if is_done:
             truncated.set()
         return is_done
 
-    monkeypatch.setattr(sqlite_store, "truncate_wal", truncate)
+    run = checkpoint.Truncation.run
+    monkeypatch.setattr(checkpoint.Truncation, "run", truncate)
     with Fairlead(killed):
         assert truncated.wait(20)
         assert copies(killed) == 0
@@ -65,13 +65,14 @@ def test_deleted_contents_are_gone_soon(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(checkpoint, "PURGE_SECONDS", 0.01)
     is_idle, truncated = Event(), Event()
 
-    def truncate(path: Path) -> bool:
+    def truncate(truncation: checkpoint.Truncation) -> bool:
         is_idle.wait()
-        is_done = checkpoint.truncate_wal(path)
+        is_done = run(truncation)
         truncated.set()
         return is_done
 
-    monkeypatch.setattr(sqlite_store, "truncate_wal", truncate)
+    run = checkpoint.Truncation.run
+    monkeypatch.setattr(checkpoint.Truncation, "run", truncate)
     with Fairlead(tmp_path) as fairlead:
         for id_ in submitted(fairlead):
             fairlead.delete(id_)

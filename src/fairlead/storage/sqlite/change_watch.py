@@ -11,6 +11,7 @@ from threading import Lock
 from time import monotonic, time_ns
 
 from fairlead.storage.sqlite.connection import connect, our_errors
+from fairlead.storage.sqlite.wal_locks import WalLocks
 
 SETTLED_NANOSECONDS = 1_000_000_000
 """The age from which a file's modification time is reliable.
@@ -29,6 +30,7 @@ class ChangeWatcher:
         self._path = path
         self._wal = path.with_name(f"{path.name}-wal")
         self._connection = connect(path)
+        self._locks = WalLocks(path)
         self._lock = Lock()
         self._stamp: Stamp | None = None
         self._version = 0
@@ -36,6 +38,7 @@ class ChangeWatcher:
 
     def close(self) -> None:
         self._connection.close()
+        self._locks.close()
 
     def version(self) -> int:
         with self._lock:
@@ -56,4 +59,8 @@ class ChangeWatcher:
 
     def _query_version(self) -> int:
         with our_errors(self._path):
-            return int(self._connection.pragma("data_version"))
+            self._locks.begin_read()
+            try:
+                return int(self._connection.pragma("data_version"))
+            finally:
+                self._locks.end_read()

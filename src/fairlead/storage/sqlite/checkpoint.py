@@ -19,6 +19,8 @@ import apsw
 from fairlead.errors import DataError
 from fairlead.service import Service, run_in_thread
 from fairlead.storage.sqlite.connection import JOURNAL_BYTES, connect
+from fairlead.storage.sqlite.lock_wait import LockWait
+from fairlead.storage.sqlite.wal_locks import WalLocks
 
 LONG_WAL = 8000
 """Pages of 4 KiB. A longer WAL means fewer copies of pages that often change."""
@@ -26,6 +28,8 @@ SHORT_WAL = 256
 """Pages of the WAL that are allowed on any disk."""
 LOOK_PAGES = 64
 """Pages that the WAL grows between two looks at the free space of the disk."""
+THREAD_PATIENCE, WRITER_PATIENCE = 0.05, 0.005
+"""Seconds that a checkpoint waits until nobody reads, in its thread and after a commit."""
 MAY_CHECKPOINT_IN_THREAD = tuple(map(int, apsw.sqlite_lib_version().split("."))) >= (3, 51, 3)
 """Before 3.51.3, SQLite could lose pages that were written during a checkpoint."""
 
@@ -56,6 +60,8 @@ class Checkpointer:
         self._looked_at = -LOOK_PAGES
         self._file_limit = JOURNAL_BYTES
         self._copying: Future[None] | None = None
+        self._locks: WalLocks | None = None
+        self._again_at = 0
         connection.set_wal_hook(self._note_pages)
 
     def after_commit(self) -> None:
@@ -74,6 +80,9 @@ class Checkpointer:
         """Wait for the thread, if there is one."""
         if self._copying is not None:
             wait([self._copying])
+        if self._locks is not None:
+            self._locks.close()
+            self._locks = None
 
     def _longest_wal(self) -> int:
         """The pages of a long WAL; fewer on a nearly full disk: a checkpoint needs as much room."""
@@ -115,30 +124,61 @@ class Checkpointer:
         with suppress(apsw.Error, DataError), closing(self._connect()) as connection:
             # A connection opens the WAL with its first query.
             connection.execute("SELECT count(*) FROM sqlite_schema").fetchall()
-            connection.wal_checkpoint()
+            self._checkpoint(connection, THREAD_PATIENCE)
 
     def _checkpoint_here(self) -> None:
         """Checkpoint in this thread; pages that others write or read wait for a later commit."""
+        if self._pages < self._again_at:
+            return
         with suppress(apsw.Error):
-            self._connection.wal_checkpoint()
+            is_free = self._checkpoint(self._connection, WRITER_PATIENCE)
+            self._again_at = 0 if is_free else self._pages + SHORT_WAL
+
+    def _checkpoint(self, connection: apsw.Connection, patience: float) -> bool:
+        """False: somebody reads."""
+        if self._locks is None:
+            self._locks = WalLocks(Path(connection.filename))
+        with self._locks.checkpointing(patience) as is_free:
+            if is_free:
+                connection.wal_checkpoint()
+            return is_free
 
 
 PURGE_SECONDS = 20.0
 """Deleted contents leave the WAL after about this time."""
-_READERS_MS = 500
+_READERS_SECONDS = 0.5
 """How long a truncation waits for readers; writers wait for it."""
 
 
-def truncate_wal(path: Path) -> bool:
-    """Checkpoint all of the WAL and empty its file; False: a reader or writer prevents it."""
-    with closing(connect(path)) as connection:
-        connection.set_busy_timeout(_READERS_MS)
-        try:
-            connection.execute("SELECT count(*) FROM sqlite_schema").fetchall()
-            connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
-        except apsw.BusyError:
-            return False
-    return True
+class Truncation:
+    """Checkpoints all of the WAL and empties its file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._locks = WalLocks(path)
+        self._lock = Lock()
+
+    def close(self) -> None:
+        self._locks.close()
+
+    def run(self) -> bool:
+        """False: a reader or writer prevents it."""
+        with self._lock, closing(connect(self._path)) as connection:
+            connection.set_busy_timeout(int(1000 * _READERS_SECONDS))
+            try:
+                connection.execute("SELECT count(*) FROM sqlite_schema").fetchall()
+                self._locks.begin_write(LockWait(_READERS_SECONDS))
+                return self._empty(connection)
+            except apsw.BusyError:
+                return False
+            finally:
+                self._locks.end_write()
+
+    def _empty(self, connection: apsw.Connection) -> bool:
+        with self._locks.checkpointing(_READERS_SECONDS) as is_free:
+            if is_free:
+                connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+            return is_free
 
 
 class Purger:

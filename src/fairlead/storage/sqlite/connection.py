@@ -117,35 +117,40 @@ def connect(path: Path, cache: int = READER_CACHE) -> SqliteConnection:
 
 def prepare(path: Path) -> None:
     """Make the database where there is none; refuse one with another schema."""
-    with our_errors(path), _one_at_a_time(path.parent):
-        _make_private(path)
-        connection = apsw.Connection(str(path))
-        try:
-            connection.set_busy_timeout(int(1000 * BUSY_SECONDS))
-            _check_owner(connection, path)
-            if connection.execute("PRAGMA user_version").get == 0:
-                remove_mark(path)
-                connection.execute(_FIRST_PRAGMAS).fetchall()
-                _make_tables(connection)
-            check_schema(connection, path)
-        finally:
-            connection.close()
+    with our_errors(path), one_at_a_time(path.parent):
+        prepare_database(path)
+
+
+def prepare_database(path: Path) -> None:
+    """`prepare`, for a caller who excludes other processes."""
+    _make_private(path)
+    connection = apsw.Connection(str(path))
+    try:
+        connection.set_busy_timeout(int(1000 * BUSY_SECONDS))
+        _check_owner(connection, path)
+        if connection.execute("PRAGMA user_version").get == 0:
+            remove_mark(path)
+            connection.execute(_FIRST_PRAGMAS).fetchall()
+            _make_tables(connection)
+        check_schema(connection, path)
+    finally:
+        connection.close()
 
 
 def _make_private(path: Path) -> None:
     """Let only this user read a new database; SQLite gives its other files the same mode.
 
-    An existing one is not touched: closing any descriptor of it would end this process's locks.
+    An existing one keeps its mode.
     """
     with suppress(OSError):  # SQLite reports what is wrong
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
 
 @contextmanager
-def _one_at_a_time(folder: Path) -> Iterator[None]:
-    """Lets processes that open one new folder make its database one after the other.
+def one_at_a_time(folder: Path) -> Iterator[None]:
+    """Lets processes open and close the database of a folder one after the other.
 
-    SQLite does not wait for a lock while it changes to WAL.
+    SQLite does not wait for a lock while it changes to WAL, nor while it removes the WAL.
     """
     try:
         lock = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)

@@ -1,4 +1,4 @@
-"""The busy handler of a connection that writes: it waits for the lock of another process.
+"""The wait of a writer for the lock of another process; also SQLite's busy handler.
 
 SQLite's own busy timeout cannot be cut short: it runs to its end even if this process is about to
 stop, and in the main thread it blocks signal handlers.
@@ -19,9 +19,13 @@ STILL_LAST_SECONDS = 0.05
 
 
 class LockWait:
-    """SQLite calls it after each failed attempt; it returns whether to try again."""
+    """Called after each failed attempt; it returns whether to try again.
 
-    def __init__(self) -> None:
+    `seconds` is how long to wait; None: as long as a writer waits.
+    """
+
+    def __init__(self, seconds: float | None = None) -> None:
+        self._seconds = seconds
         self.is_vain = False
         """Whether the last wait ended without the lock."""
         self._is_hurried = False
@@ -41,6 +45,8 @@ class LockWait:
 
     @property
     def longest(self) -> float:
+        if self._seconds is not None:
+            return self._seconds
         if self._is_hurried:
             return STILL_LAST_SECONDS if self.is_vain else LAST_SECONDS
         return STILL_BUSY_SECONDS if self.is_vain else BUSY_SECONDS

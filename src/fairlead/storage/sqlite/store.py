@@ -19,18 +19,18 @@ from fairlead.storage.sql.queries import SCHEMA_NUMBER, Connection
 from fairlead.storage.sql.rows import NUMBERED, Row
 from fairlead.storage.sql.store import Store
 from fairlead.storage.sqlite.change_watch import ChangeWatcher
-from fairlead.storage.sqlite.checkpoint import Checkpointer, Purger, refuse_growth, truncate_wal
+from fairlead.storage.sqlite.checkpoint import Checkpointer, Purger, Truncation, refuse_growth
 from fairlead.storage.sqlite.connection import (
     WRITER_CACHE,
     SqliteConnection,
     check_schema,
     connect,
     our_errors,
-    prepare,
 )
 from fairlead.storage.sqlite.high_water import LAST_EVENT, HighWaterMark, read_mark
 from fairlead.storage.sqlite.inotify import InotifyFeed
 from fairlead.storage.sqlite.lock_wait import LockWait
+from fairlead.storage.sqlite.wal_locks import Presence, WalLocks
 
 PAGE_BYTES = 4096
 VACUUM_PAGES = 128
@@ -38,7 +38,7 @@ VACUUM_PAGES = 128
 
 
 class SqliteWriter(GroupCommitWriter):
-    """SQLite lets one process write at a time: the others wait in BEGIN IMMEDIATE.
+    """One process writes at a time; the others wait for the lock before they begin.
 
     `on_commit` is called after each commit that changed something.
     """
@@ -55,6 +55,7 @@ class SqliteWriter(GroupCommitWriter):
         self._connection = connect(path, WRITER_CACHE)
         self._lock_wait = LockWait()
         self._connection.set_busy_handler(self._lock_wait)
+        self._locks = WalLocks(path)
         self._checkpointer = Checkpointer(self._connection, partial(connect, path))
         self._is_durable = True
         self._mark = HighWaterMark(path)
@@ -65,12 +66,17 @@ class SqliteWriter(GroupCommitWriter):
         with self._lock:
             self._checkpointer.close()
             self._connection.close()
+            self._locks.close()
             self._mark.close()
 
     def vacuum(self, pages: int) -> None:
         """Take so many free pages off the end of the file."""
         with self._lock, self._our_errors():
-            self._connection.execute(f"PRAGMA incremental_vacuum({pages})").fetchall()
+            self._locks.begin_write(self._lock_wait)
+            try:
+                self._connection.execute(f"PRAGMA incremental_vacuum({pages})").fetchall()
+            finally:
+                self._locks.end_write()
 
     def _our_errors(self) -> AbstractContextManager[None]:
         return our_errors(self._path)
@@ -81,6 +87,7 @@ class SqliteWriter(GroupCommitWriter):
             self._connection.execute(f"PRAGMA synchronous = {level}")
             self._is_durable = durable
         try:
+            self._locks.begin_write(self._lock_wait)
             self._connection.execute("BEGIN IMMEDIATE")
         except apsw.BusyError:
             self._lock_wait.is_vain = True
@@ -95,6 +102,7 @@ class SqliteWriter(GroupCommitWriter):
         refuse_growth(self._path, self._page_count() - self._pages)
         self._last_event = self._connection.execute(LAST_EVENT).get
         self._connection.execute("COMMIT")
+        self._locks.end_write()
         changed_rows = self._connection.total_changes()
         self._has_news = changed_rows != self._changed_rows  # else it was a claim in vain
         self._changed_rows = changed_rows
@@ -118,6 +126,7 @@ class SqliteWriter(GroupCommitWriter):
         with suppress(apsw.ConnectionClosedError):
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
+        self._locks.end_write()
 
 
 class SqliteStore(Store):
@@ -128,13 +137,14 @@ class SqliteStore(Store):
     def __init__(
         self, path: Path, *, rules: Callable[[], Rules], clock: Callable[[], float]
     ) -> None:
-        prepare(path)
+        self._presence = Presence(path)
         self._watcher = ChangeWatcher(path)
         self._feed = InotifyFeed(path.with_name(f"{path.name}-commits"), self._watcher.version)
         super().__init__(SqliteWriter(path, clock, self._feed.committed), rules=rules)
         self._clock = clock
         self._path = path
-        self._readers: deque[SqliteConnection] = deque()
+        self._readers: deque[tuple[SqliteConnection, WalLocks]] = deque()
+        self._truncation = Truncation(path)
         self._purger = Purger(self._truncate_wal, path.with_name(f"{path.name}-purge"))
         self.changes = self._feed
 
@@ -143,8 +153,11 @@ class SqliteStore(Store):
         self._writer.close()
         self._feed.close()
         self._watcher.close()
+        self._truncation.close()
         while self._readers:
-            self._readers.pop().close()
+            for part in self._readers.pop():
+                part.close()
+        self._presence.close()
 
     def hurry(self) -> None:
         self._writer.hurry()
@@ -170,7 +183,7 @@ class SqliteStore(Store):
 
     def _truncate_wal(self) -> bool:
         with our_errors(self._path):
-            return truncate_wal(self._path)
+            return self._truncation.run()
 
     def now(self) -> float:
         return self._clock()
@@ -187,27 +200,34 @@ class SqliteStore(Store):
     def held_still(self) -> Iterator[SqliteTables]:
         """All rows; nobody writes meanwhile."""
         with our_errors(self._path):
-            connection = connect(self._path)
+            connection, locks = self._new_reader()
             try:
+                locks.begin_write(LockWait())
                 connection.execute("BEGIN IMMEDIATE")
                 yield SqliteTables(connection)
             finally:
                 connection.close()
+                locks.close()
 
     @contextmanager
     def _reading(self, *, whole: bool = False) -> Iterator[SqliteConnection]:  # noqa: ARG002
         with our_errors(self._path):
             try:
-                connection = self._readers.pop()
+                connection, locks = self._readers.pop()
             except IndexError:
-                connection = connect(self._path)
+                connection, locks = self._new_reader()
             try:
+                locks.begin_read()
                 connection.execute("BEGIN")
                 yield connection
             finally:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
-                self._readers.append(connection)
+                locks.end_read()
+                self._readers.append((connection, locks))
+
+    def _new_reader(self) -> tuple[SqliteConnection, WalLocks]:
+        return connect(self._path), WalLocks(self._path)
 
     def _now(self, connection: Connection) -> float:  # noqa: ARG002 (the machine's clock)
         return self._clock()
