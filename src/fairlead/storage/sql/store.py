@@ -132,6 +132,9 @@ class Store(ABC):
         `whole`: it sees all customers, also within `seen_by`.
         """
 
+    def _see_all(self, connection: Connection) -> None:  # noqa: B027 (most see all anyway)
+        """Let a connection of `_reading` see all customers from now on, in the same snapshot."""
+
     @abstractmethod
     def _now(self, connection: Connection) -> float:
         """The time, in a transaction of this connection."""
@@ -617,15 +620,19 @@ class Store(ABC):
 
     def customer(self, name: str, *, among_others: bool = False) -> CustomerRecord:
         """A customer; `among_others`: including the accounts before it, under fair."""
-        with self._reading() as own, self._reading(whole=True) as whole:
-            return reads.customer(
-                own, whole, self._rules(), self._now(whole), name, among_others=among_others
-            )
+        with self._reading() as connection:
+            row = reads.customer_row(connection, name)
+            self._see_all(connection)
+            rules, now = self._rules(), self._now(connection)
+            return reads.customer(connection, rules, now, row, among_others=among_others)
 
     def customers(self, names: Collection[str] | None = None) -> list[CustomerRecord]:
         """The customers of these names, or all, by name; unknown ones are left out."""
-        with self._reading() as own, self._reading(whole=True) as whole:
-            return reads.customers(own, whole, self._rules(), self._now(whole), names)
+        with self._reading() as connection:
+            selected = reads.customer_rows(connection, names)
+            self._see_all(connection)
+            ids = None if names is None else {row[0] for row in selected}
+            return reads.customers(connection, self._rules(), self._now(connection), selected, ids)
 
     def events(
         self, after: int = 0, limit: int = 1000, *, customer: str | None = None
