@@ -271,6 +271,13 @@ class CheckedDocument(Struct, frozen=True):
     priority: int
 
 
+class JobEnd(NamedTuple):
+    """Who ended a pulled job, and the fingerprint of what ended it: it may be sent again."""
+
+    owner: str
+    fingerprint: str
+
+
 class Progress(NamedTuple):
     """The progress of a claim, in pages."""
 

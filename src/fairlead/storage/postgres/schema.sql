@@ -26,8 +26,8 @@ DO $$
 DECLARE
   guarded TEXT[] := ARRAY[
     'accounts', 'access_keys', 'batches', 'customers', 'delayed', 'deleted', 'deliveries',
-    'documents', 'events', 'idempotency_keys', 'interim', 'metadata_terms', 'originals', 'results',
-    'running', 'retry_slots', 'usage', 'waiting', 'webhooks'];
+    'documents', 'events', 'idempotency_keys', 'interim', 'job_ends', 'metadata_terms', 'originals',
+    'results', 'running', 'retry_slots', 'usage', 'waiting', 'webhooks'];
   of_document TEXT :=  -- reads one document, however many the customer has
     'EXISTS (SELECT 1 FROM documents d
        WHERE d.seq = document AND d.customer = (SELECT only_customer()))';
@@ -42,6 +42,7 @@ BEGIN
       WHEN 'deliveries' THEN
         'webhook IN (SELECT id FROM webhooks WHERE customer = (SELECT only_customer()))'
       WHEN 'interim' THEN of_document
+      WHEN 'job_ends' THEN of_document
       WHEN 'originals' THEN of_document
       WHEN 'results' THEN of_document
       ELSE 'customer = (SELECT only_customer())'

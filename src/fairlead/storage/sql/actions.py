@@ -126,6 +126,7 @@ def delete_document(tx: Transaction, id_: str, check: DocumentCheck | None = Non
     run(sql("delete_original"), (document.seq,))
     run(sql("delete_results"), (tx.connection.array([document.seq]),))
     run(sql("delete_metadata_terms"), (document.seq,))
+    run(sql("delete_job_end"), (document.seq,))
     run(sql("take_retry_slot"), (document.seq,))
     state, priority = run(sql("delete_document"), (document.seq,)).get
     tx.count_state(state, priority, -1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from fairlead.model.documents import (
@@ -15,6 +15,7 @@ from fairlead.model.documents import (
     Done,
     EventKind,
     Failed,
+    JobEnd,
     Moved,
     NewDocument,
     Outcome,
@@ -95,7 +96,11 @@ class _Details(NamedTuple):
     has_result: bool
 
 
-def settle_all(tx: Transaction, outcomes: Sequence[tuple[Claim, Outcome]]) -> list[Saved]:
+def settle_all(
+    tx: Transaction,
+    outcomes: Sequence[tuple[Claim, Outcome]],
+    job_ends: Mapping[Claim, JobEnd],
+) -> list[Saved]:
     """Save the outcomes of claims that are the newest of their document; others are stale."""
     parts = _Parts(tx, outcomes)
     keys = [(claim.number, claim.fence) for claim, _ in outcomes]
@@ -128,7 +133,20 @@ def settle_all(tx: Transaction, outcomes: Sequence[tuple[Claim, Outcome]]) -> li
     parts.write()
     settle_batches(tx, writer.batches)
     settle_parts(tx, writer.ended)
+    _put_job_ends(tx, job_ends, dict(zip((claim for claim, _ in outcomes), saved, strict=True)))
     return saved
+
+
+def _put_job_ends(
+    tx: Transaction, job_ends: Mapping[Claim, JobEnd], saved: Mapping[Claim, Saved]
+) -> None:
+    ended = [
+        (claim.number, claim.fence, *end)
+        for claim, end in job_ends.items()
+        if saved[claim] is Saved.SAVED
+    ]
+    if ended:
+        tx.connection.executemany(sql("put_job_end"), ended)
 
 
 def release(tx: Transaction, claims: Sequence[Claim]) -> list[Saved]:

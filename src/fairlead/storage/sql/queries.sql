@@ -161,6 +161,18 @@ ON CONFLICT (document) DO UPDATE SET
 -- name: forget_interim
 DELETE FROM interim WHERE document IN (SELECT value FROM json_each(?));
 
+-- name: put_job_end
+INSERT INTO job_ends (document, fence, owner, fingerprint) VALUES (?, ?, ?, ?)
+ON CONFLICT (document) DO UPDATE SET
+  fence = excluded.fence, owner = excluded.owner, fingerprint = excluded.fingerprint;
+
+-- name: job_end
+SELECT owner, fingerprint FROM job_ends
+WHERE document = (SELECT seq FROM documents WHERE id = ?) AND fence = ?;
+
+-- name: delete_job_end
+DELETE FROM job_ends WHERE document = ?;
+
 -- name: settled_claims
 SELECT document, settled FROM interim WHERE document IN (SELECT value FROM json_each(?));
 

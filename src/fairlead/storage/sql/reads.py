@@ -15,6 +15,7 @@ from fairlead.model.documents import (
     CheckedDocument,
     Document,
     Event,
+    JobEnd,
     ShortTexts,
     StoredDocument,
     StoredResult,
@@ -452,6 +453,11 @@ def known_texts(connection: Connection, ids: Iterable[str]) -> set[str]:
 
 def asking_steps(connection: Connection, least: int) -> list[AskingStep]:
     return [AskingStep(*row) for row in connection.execute(sql("asking_steps"), (least,))]
+
+
+def job_end(connection: Connection, id_: str, fence: int) -> JobEnd | None:
+    row = connection.execute(sql("job_end"), (id_, fence)).fetchone()
+    return None if row is None else JobEnd(*row)
 
 
 def interim_keys(connection: Connection) -> set[str]:

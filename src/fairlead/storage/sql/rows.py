@@ -243,6 +243,7 @@ TABLES = (
     "batches",
     "metadata_terms",
     "interim",
+    "job_ends",
     "idempotency_keys",
     "waiting",
     "delayed",

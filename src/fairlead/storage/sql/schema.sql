@@ -138,6 +138,13 @@ CREATE TABLE interim (                  -- results of finished steps of a pendin
   keys TEXT NOT NULL                    -- JSON: the keys of its blobs
 ) STRICT;
 
+CREATE TABLE job_ends (                 -- the last end of a pulled job, which may be sent again
+  document INTEGER PRIMARY KEY,
+  fence INTEGER NOT NULL,
+  owner TEXT NOT NULL,                  -- the API key of the job
+  fingerprint TEXT NOT NULL             -- of what ended it
+) STRICT;
+
 CREATE TABLE idempotency_keys (
   customer INTEGER NOT NULL,
   key TEXT NOT NULL,

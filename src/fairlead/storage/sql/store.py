@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Concatenate, ParamSpec, TypeVar
 from uuid import uuid4
 
@@ -20,6 +21,7 @@ from fairlead.model.documents import (
     Document,
     DocumentCheck,
     Event,
+    JobEnd,
     Outcome,
     Progress,
     Saved,
@@ -268,9 +270,17 @@ class Store(ABC):
         """Save the outcome of a claim; a stale one changes nothing."""
         return self.finish_all([(claim, outcome)])[0]
 
-    def finish_all(self, outcomes: Sequence[tuple[Claim, Outcome]]) -> list[Saved]:
-        """Save many outcomes in one transaction."""
-        return self._write(lambda tx: ends.settle_all(tx, outcomes), folds=True)
+    def finish_all(
+        self,
+        outcomes: Sequence[tuple[Claim, Outcome]],
+        job_ends: Mapping[Claim, JobEnd] = MappingProxyType({}),
+    ) -> list[Saved]:
+        """Save many outcomes in one transaction, and who ended the claims of pulled jobs."""
+        return self._write(lambda tx: ends.settle_all(tx, outcomes, job_ends), folds=True)
+
+    def job_end(self, id_: str, fence: int) -> JobEnd | None:
+        """How the last pulled job of a document ended; None: it had another fence."""
+        return self._read_whole(reads.job_end, id_, fence)
 
     def keep_interim(self, interims: Sequence[tuple[Claim, Interim]]) -> list[Saved]:
         """Store results of steps until the document ends; a stale claim changes nothing.

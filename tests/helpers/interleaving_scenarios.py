@@ -1,0 +1,142 @@
+"""What clients do at the same time, and what must hold afterwards, whatever the order was."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import httpx
+import pytest
+from interleaving import Scheduler
+from stepped_site import SteppedSite, stepped_site
+
+from fairlead.errors import DamagedData
+from fairlead.storage.postgres import pool
+
+LONG = "a long line of text\n" * 4000
+"""Longer than what the database stores."""
+OTHER = LONG.upper()
+PIPELINES = {"pulled": {"steps": ["pull:x"]}}
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """`play` runs clients on a new installation; it raises what is wrong."""
+
+    play: Callable[[SteppedSite, Scheduler], None]
+    stores: tuple[str, ...] = ("sqlite", "postgres")
+    connections: int | None = None
+    """The size of the pools, where the scenario is about a small one."""
+
+
+def play(scenario: Scenario, store: str, seed: int) -> list[str]:
+    """Play the scenario once, in the order of this seed; return the steps."""
+    scheduler = Scheduler(seed)
+    with pytest.MonkeyPatch.context() as patch:
+        if scenario.connections is not None:
+            patch.setattr(pool, "MOST", scenario.connections)
+        with stepped_site(store, {"pipelines": PIPELINES}) as site:
+            try:
+                scenario.play(site, scheduler)
+                problems = site.fairlead.store.problems()
+                assert problems == [], problems
+            except AssertionError as error:
+                raise AssertionError(f"seed {seed} on {store}: {error}") from error
+    return scheduler.trace
+
+
+def _no_failure(results: dict[str, Any]) -> None:
+    """No client met an error of the program, and no request one of the server."""
+    for client, result in results.items():
+        assert not isinstance(result, Exception), f"{client}: {result!r}"
+        for answer in result if isinstance(result, list) else [result]:
+            if isinstance(answer, httpx.Response):
+                assert answer.status_code < 500, f"{client}: {answer.status_code} {answer.text}"
+
+
+# --- a small pool of connections ---
+
+
+def _readers(site: SteppedSite, scheduler: Scheduler) -> None:
+    """Clients that read customers, each as that customer and as an operator."""
+    key, _ = site.fairlead.keys.add("acme")
+    site.fairlead.submit("acme", b"waits")
+    me = partial(site.request, key, "GET", "/v1/me")
+    customers = partial(site.request, site.operator, "GET", "/v1/customers")
+    results = scheduler.run(
+        {
+            "one": me,
+            "two": me,
+            "operator": customers,
+            "uploader": partial(site.upload, key, b"short"),
+        }
+    )
+    _no_failure(results)
+
+
+# --- ends of one pulled job ---
+
+
+def _claimed(site: SteppedSite) -> tuple[str, str, str]:
+    """The worker's key, the token of a job and the id of its document."""
+    key, _ = site.fairlead.keys.add(worker="worker")
+    site.fairlead.submit("acme", b"to be worked on", pipeline="pulled")
+    answer = site.request(key, "POST", "/v1/jobs/claim", json={"steps": ["x"]})
+    [job] = answer.json()["jobs"]
+    return key, job["token"], job["document"]
+
+
+def _finish(site: SteppedSite, key: str, token: str, text: str) -> Callable[[], httpx.Response]:
+    return partial(site.request, key, "POST", f"/v1/jobs/{token}/finish", json={"text": text})
+
+
+def _same_finishes(site: SteppedSite, scheduler: Scheduler) -> None:
+    """A program, or a proxy on its way, sends one result twice."""
+    key, token, document = _claimed(site)
+    finish = _finish(site, key, token, LONG)
+    results = scheduler.run({"first": finish, "second": finish})
+    assert _text(site, document) == LONG, "the text is another one"
+    _no_failure(results)
+    codes = [answer.status_code for answer in results.values()]
+    assert codes == [204, 204], codes
+    assert _number_of_texts(site) == 1, "a file is left over"
+
+
+def _different_finishes(site: SteppedSite, scheduler: Scheduler) -> None:
+    """Two different results for one job: the first one counts."""
+    key, token, document = _claimed(site)
+    renew = partial(site.request, key, "POST", f"/v1/jobs/{token}/renew")
+    results = scheduler.run(
+        {
+            "first": _finish(site, key, token, LONG),
+            "second": _finish(site, key, token, OTHER),
+            "renewal": renew,
+        }
+    )
+    text = _text(site, document)
+    assert text in (LONG, OTHER), "the text is another one"
+    _no_failure(results)
+    codes = [results[name].status_code for name in ("first", "second")]
+    assert codes == ([204, 409] if text == LONG else [409, 204]), codes
+    assert _number_of_texts(site) == 1, "a file is left over"
+
+
+def _text(site: SteppedSite, document: str) -> str:
+    try:
+        return site.fairlead.text(document)
+    except DamagedData as error:
+        raise AssertionError(f"the text of a done document cannot be read: {error}") from error
+
+
+def _number_of_texts(site: SteppedSite) -> int:
+    files = site.fairlead.folder.texts.rglob("*")
+    return sum(path.is_file() and path.stat().st_size > 50_000 for path in files)
+
+
+SCENARIOS = {
+    "readers": Scenario(_readers, ("postgres",), connections=2),
+    "same finishes": Scenario(_same_finishes),
+    "different finishes": Scenario(_different_finishes),
+}
