@@ -135,8 +135,52 @@ def _number_of_texts(site: SteppedSite) -> int:
     return sum(path.is_file() and path.stat().st_size > 50_000 for path in files)
 
 
+# --- deletion of a customer ---
+
+
+def _deletion(site: SteppedSite, scheduler: Scheduler) -> None:
+    """An operator deletes a customer that sends, that a service sends for, and that is served."""
+    own, _ = site.fairlead.keys.add("acme")
+    service, _ = site.fairlead.keys.add(service="portal")
+    site.fairlead.submit_many("acme", [b"1", b"2"])
+    results = scheduler.run(
+        {
+            "customer": lambda: [site.upload(own, content) for content in (b"a", LONG.encode())],
+            "service": lambda: [site.upload(service, b"b", customer="acme") for _ in range(2)],
+            "operator": partial(site.request, site.operator, "DELETE", "/v1/customers/acme"),
+            "worker": partial(_work, site),
+        }
+    )
+    _no_failure(results)
+    assert results["operator"].status_code == 204, results["operator"].text
+    assert _customers(site) == [], "the customer exists again"
+    late = [site.upload(own, b"late"), site.upload(service, b"late", customer="acme")]
+    codes = [answer.status_code for answer in late]
+    assert codes == [401, 404], codes
+    assert _customers(site) == [], "the customer exists again after a late upload"
+    assert site.fairlead.documents().items == [], "a document is left"
+    long = [path for path in site.fairlead.folder.files.rglob("*") if path.stat().st_size > 50_000]
+    assert long == [], long
+
+
+def _customers(site: SteppedSite) -> list[str]:
+    return [customer.name for customer in site.fairlead.customers.list()]
+
+
+def _work(site: SteppedSite) -> None:
+    """A worker that refuses what it gets, as an engine would save it."""
+    from storekit import DAMAGED  # noqa: PLC0415
+
+    store = site.fairlead.store
+    for _ in range(4):
+        claim = store.claim("worker")
+        if claim is not None:
+            store.finish(claim, DAMAGED)
+
+
 SCENARIOS = {
     "readers": Scenario(_readers, ("postgres",), connections=2),
     "same finishes": Scenario(_same_finishes),
     "different finishes": Scenario(_different_finishes),
+    "deletion": Scenario(_deletion),
 }

@@ -445,7 +445,8 @@ class _Parts:
         if owners:
             find = tx.connection.execute
             ids = [find(sql("customer_id"), (name,)).get for name in sorted(owners)]
-            self._customers = {row.id: row for row in lock_customers(tx, ids)}
+            known = [id_ for id_ in ids if id_ is not None]  # others were deleted meanwhile
+            self._customers = {row.id: row for row in lock_customers(tx, known)}
 
     def choose(self, running: Running, detail: _Details, done: Done) -> Done:
         """Choose the parts that become documents; return the result with the number left out."""

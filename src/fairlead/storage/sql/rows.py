@@ -244,6 +244,7 @@ TABLES = (
     "metadata_terms",
     "interim",
     "job_ends",
+    "deleted_customers",
     "idempotency_keys",
     "waiting",
     "delayed",

@@ -22,6 +22,11 @@ CREATE TABLE customers (                -- submissions and settings lock the row
   settings TEXT NOT NULL DEFAULT '{}'   -- JSON, those that differ from the defaults
 ) STRICT;
 
+CREATE TABLE deleted_customers (        -- no submission brings them back, only an operator
+  name TEXT PRIMARY KEY,                -- a SHA-256 of it
+  at REAL NOT NULL
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE documents (                -- inserted at acceptance, updated once at the end
   seq INTEGER PRIMARY KEY,              -- the arrival number
   id TEXT NOT NULL UNIQUE,
