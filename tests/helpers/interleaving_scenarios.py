@@ -178,9 +178,121 @@ def _work(site: SteppedSite) -> None:
             store.finish(claim, DAMAGED)
 
 
+def _deletion_on_two_servers(site: SteppedSite, scheduler: Scheduler) -> None:
+    """As before, where each server has an own connection and own caches of keys."""
+    own, _ = site.fairlead.keys.add("acme")
+    site.fairlead.submit("acme", b"1")
+    with site.other_server() as other:
+        results = scheduler.run(
+            {
+                "customer": lambda: [other.upload(own, content) for content in (b"a", b"b")],
+                "operator": partial(site.request, site.operator, "DELETE", "/v1/customers/acme"),
+                "worker": partial(_work, other),
+            }
+        )
+        _no_failure(results)
+        assert results["operator"].status_code == 204, results["operator"].text
+        assert _customers(other) == [], "the customer exists again"
+        assert other.upload(own, b"late").status_code in (401, 404)  # by what is in its cache
+
+
+# --- revoked keys ---
+
+
+def _revocation(site: SteppedSite, scheduler: Scheduler) -> None:
+    """What is accepted was accepted before the answer to a revocation."""
+    secret, key = site.fairlead.keys.add("acme")
+    path, accepted_at_answer = f"/v1/customers/acme/keys/{key.id}", list[int]()
+
+    def revoke() -> httpx.Response:
+        answer = site.request(site.operator, "DELETE", path)
+        accepted_at_answer.append(_number_of_documents(site))
+        return answer
+
+    with site.other_server() as other:  # its cache of keys learns of it later
+        other.upload(secret, b"first")
+        results = scheduler.run(
+            {
+                "uploader": lambda: [other.upload(secret, b"more") for _ in range(3)],
+                "operator": revoke,
+            }
+        )
+    _no_failure(results)
+    assert accepted_at_answer == [_number_of_documents(site)], "accepted after the revocation"
+    assert {answer.status_code for answer in results["uploader"]} <= {202, 401}
+
+
+def _number_of_documents(site: SteppedSite) -> int:
+    return len(site.fairlead.store.documents())
+
+
+# --- one submission, sent several times ---
+
+
+def _same_uploads(site: SteppedSite, scheduler: Scheduler) -> None:
+    """A client sends one long document several times with one idempotency key."""
+    key, _ = site.fairlead.keys.add("acme")
+    send = partial(site.upload, key, LONG.encode(), idempotency_key="k")
+    results = scheduler.run({"one": send, "two": send, "three": send})
+    _no_failure(results)
+    answers = [(answer.status_code, answer.json()["id"]) for answer in results.values()]
+    assert set(answers) == {(202, answers[0][1])}, answers
+    assert site.fairlead.original(answers[0][1]) == LONG.encode()
+    long = [path for path in site.fairlead.folder.files.rglob("*") if path.stat().st_size > 50_000]
+    assert len(long) == 1, long
+
+
+# --- decisions of people, while workers process ---
+
+
+def _decisions(site: SteppedSite, scheduler: Scheduler) -> None:
+    """A document is cancelled, retried and deleted while workers take it."""
+    key, _ = site.fairlead.keys.add("acme")
+    document, other = (site.fairlead.submit("acme", content).id for content in (b"1", b"2"))
+    path = f"/v1/documents/{document}"
+    results = scheduler.run(
+        {
+            "cancel": partial(site.request, key, "POST", f"{path}/cancel"),
+            "retry": partial(site.request, key, "POST", f"{path}/retry"),
+            "delete": partial(site.request, key, "DELETE", path),
+            "worker": partial(_work, site),
+        }
+    )
+    _no_failure(results)
+    assert results["delete"].status_code == 204, results["delete"].text
+    assert [each.id for each in site.fairlead.documents()] == [other]
+
+
+# --- leases ---
+
+
+def _late_finish(site: SteppedSite, scheduler: Scheduler) -> None:
+    """A lease has ended: its program still sends a result, and another program takes the job."""
+    old, token, document = _claimed(site)
+    new, _ = site.fairlead.keys.add(worker="second worker")
+    site.clock.advance(3600)
+
+    def take_over() -> httpx.Response | None:
+        answer = site.request(new, "POST", "/v1/jobs/claim", json={"steps": ["x"]})
+        jobs = answer.json()["jobs"]
+        return _finish(site, new, jobs[0]["token"], OTHER)() if jobs else None
+
+    results = scheduler.run({"late": _finish(site, old, token, LONG), "new": take_over})
+    _no_failure(results)
+    text = _text(site, document)
+    late, second = results["late"].status_code, results["new"]
+    assert (late, second and second.status_code) == ((204, None) if text == LONG else (409, 204))
+    assert _number_of_texts(site) == 1, "a file is left over"
+
+
 SCENARIOS = {
     "readers": Scenario(_readers, ("postgres",), connections=2),
     "same finishes": Scenario(_same_finishes),
     "different finishes": Scenario(_different_finishes),
     "deletion": Scenario(_deletion),
+    "deletion on two servers": Scenario(_deletion_on_two_servers),
+    "revocation": Scenario(_revocation),
+    "same uploads": Scenario(_same_uploads),
+    "decisions": Scenario(_decisions),
+    "late finish": Scenario(_late_finish),
 }

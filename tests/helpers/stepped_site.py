@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -14,7 +15,7 @@ import postgreskit
 import pytest
 from inprocess import URL
 from steps_of_clients import make_steps
-from storekit import fast_folder
+from storekit import Clock, fast_folder
 
 from fairlead import Fairlead
 from fairlead.intake import Offer
@@ -49,24 +50,42 @@ class SteppedContext(ServerContext):
 class SteppedSite:
     """Requests of clients with keys; each returns when it is answered."""
 
-    def __init__(self, fairlead: Fairlead) -> None:
+    def __init__(
+        self, fairlead: Fairlead, clock: Clock, operator: str, settings: dict[str, Any]
+    ) -> None:
         self.fairlead = fairlead
+        self.clock = clock
+        self.operator = operator
+        self._settings = settings
         self._context = SteppedContext(fairlead)
         self._transport = httpx.ASGITransport(create_app(self._context))
-        self.operator = fairlead.keys.add()[0]
 
     def request(self, key: str, method: str, path: str, **options: Any) -> httpx.Response:
         async def answered() -> httpx.Response:
-            headers = {"Authorization": f"Bearer {key}"}
-            client = httpx.AsyncClient(transport=self._transport, base_url=URL, headers=headers)
-            async with client:
+            async with httpx.AsyncClient(transport=self._transport, base_url=URL) as client:
+                client.headers["Authorization"] = f"Bearer {key}"
                 return await client.request(method, path, **options)
 
         return asyncio.run(answered())
 
-    def upload(self, key: str, content: bytes, **fields: str) -> httpx.Response:
+    def upload(
+        self, key: str, content: bytes, *, idempotency_key: str | None = None, **fields: str
+    ) -> httpx.Response:
         files = {"file": ("a.txt", content)}
-        return self.request(key, "POST", "/v1/documents", files=files, data=fields)
+        headers = {} if idempotency_key is None else {"Idempotency-Key": idempotency_key}
+        path = "/v1/documents"
+        return self.request(key, "POST", path, files=files, data=fields, headers=headers)
+
+    @contextmanager
+    def other_server(self) -> Iterator[SteppedSite]:
+        """Another server with the same data."""
+        path, settings = self.fairlead.folder.path, self._settings
+        with Fairlead(path, settings=settings, clock=self.clock) as fairlead:
+            site = SteppedSite(fairlead, self.clock, self.operator, settings)
+            try:
+                yield site
+            finally:
+                site.close()
 
     def close(self) -> None:
         self._context.close()
@@ -89,9 +108,10 @@ def stepped_site(store: str, settings: dict[str, Any]) -> Iterator[SteppedSite]:
 
 @contextmanager
 def _opened(folder: Path, settings: dict[str, Any]) -> Iterator[SteppedSite]:
-    with Fairlead(folder / "data", settings=settings) as fairlead:
+    clock = Clock(time.time())
+    with Fairlead(folder / "data", settings=settings, clock=clock) as fairlead:
         fairlead.services.use_quotas()
-        site = SteppedSite(fairlead)
+        site = SteppedSite(fairlead, clock, fairlead.keys.add()[0], settings)
         try:
             yield site
         finally:

@@ -25,7 +25,8 @@ from fairlead.storage.sqlite.connection import SqliteConnection
 from fairlead.storage.sqlite.lock_wait import LockWait
 
 _FILE_EVENTS = frozenset({"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.link"})
-_IDS = re.compile(r"[0-9a-z]{16,}|\d{4,}|[0-9a-f]{8}")
+_IDS = re.compile(r"[#0-9a-z]*\d[0-9a-z]*")
+"""Words with a digit: ids and random parts of names, which differ from run to run."""
 
 
 class SteppedLock:

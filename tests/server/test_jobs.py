@@ -16,7 +16,7 @@ from inprocess import InProcess
 
 from fairlead import Fairlead
 from fairlead.model.capacity import ProblemCause, PulledStep, QueueProblem
-from fairlead.model.documents import Moved
+from fairlead.model.documents import EventKind, Moved
 from fairlead.model.results import Content, Interim
 from fairlead.model.states import State
 from fairlead.server.app import create_app
@@ -337,7 +337,7 @@ def test_the_same_end_again_gets_the_same_answer(run: Callable[[Test], None], ho
         for _ in range(3):
             await site.end(job, how, **ENDS[how])
         kinds = [event.kind for event in site.fairlead.store.events_of(id_)]
-        assert kinds.count("claimed") == 1
+        assert kinds.count(EventKind.CLAIMED) == 1
         assert len(kinds) == 3
         for other in ENDS.keys() - {how}:
             late = await site.mine.post(f"/v1/jobs/{job['token']}/{other}", json=ENDS[other])
@@ -359,7 +359,11 @@ def test_a_result_with_files_may_be_sent_again_and_another_may_not(
         job = await site.one("z")
 
         async def send(text: str, file: bytes) -> httpx.Response:
-            form = [("text", (None, text)), ("file", ("a.bin", file)), ("part", ("b.txt", b"part"))]
+            form: list[tuple[str, tuple[str | None, str | bytes]]] = [
+                ("text", (None, text)),
+                ("file", ("a.bin", file)),
+                ("part", ("b.txt", b"part")),
+            ]
             return await site.mine.post(f"/v1/jobs/{job['token']}/finish", files=form)
 
         long = b"x" * 100_000

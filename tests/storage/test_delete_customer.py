@@ -70,15 +70,15 @@ def test_a_submission_needs_a_key_that_is_valid_at_that_moment(store: Store, clo
     clock.advance(11)
     for id_ in ("revoked", "gone"):
         store.revoke_key(id_)
-    ids = ["own", "revoked", "service", "gone", "expired", "unknown", None]
+    ids: list[str | None] = ["own", "revoked", "service", "gone", "expired", "unknown", None]
     outcomes = store.submit_each([submission("acme", access_key=id_) for id_ in ids])
     refused = [
         id_ for id_, outcome in zip(ids, outcomes, strict=True) if isinstance(outcome, Unauthorized)
     ]
     assert refused == ["revoked", "gone", "expired", "unknown"]
-    for id_ in refused:
+    for key in refused:
         with pytest.raises(Unauthorized):
-            submit_one(store, "acme", access_key=id_)
+            submit_one(store, "acme", access_key=key)
     assert store.customer("acme").pending == 4
 
 

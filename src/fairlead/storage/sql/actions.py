@@ -146,7 +146,8 @@ def _delete_row(tx: Transaction, id_: str, document: DocumentRow) -> bool:
             tx.write_events()  # before the deletion, so that webhooks get the document
         row = run(sql("delete_document"), (document.seq,)).fetchone()
         if row is not None:
-            tx.count_state(*row, -1)
+            ended, priority = row
+            tx.count_state(ended, priority, -1)
             return True
         state = run(sql("state_of_document"), (document.seq,)).get
         if state is None:
