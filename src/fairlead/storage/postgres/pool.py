@@ -84,7 +84,7 @@ class SessionPool:
         with self._session(lambda session: session.begin(*begin)) as (session, _):
             try:
                 yield session
-                session.commit()
+                session.end_reading() if self._use is Use.READ else session.commit()
             except BaseException:
                 session.roll_back()
                 raise
