@@ -31,7 +31,6 @@ class _Proxy:
         self._port = port
         self._delay = delay
         self._server: asyncio.Server | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
 
     async def open(self) -> int:
         self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
@@ -41,16 +40,14 @@ class _Proxy:
     async def close(self) -> None:
         assert self._server is not None
         self._server.close()
-        for task in self._tasks:
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _connected(
         self, client_reader: asyncio.StreamReader, client: asyncio.StreamWriter
     ) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
         reader, server = await asyncio.open_connection("127.0.0.1", self._port)
         try:
             with suppress(OSError, asyncio.CancelledError):
@@ -60,7 +57,6 @@ class _Proxy:
         finally:
             for writer in (server, client):
                 writer.close()
-            self._tasks.discard(task)
 
     async def _carry(self, source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
         """Deliver in order, each piece a delay after it came."""
