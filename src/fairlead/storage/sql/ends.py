@@ -133,17 +133,22 @@ def settle_all(
     parts.write()
     settle_batches(tx, writer.batches)
     settle_parts(tx, writer.ended)
-    _put_job_ends(tx, job_ends, dict(zip((claim for claim, _ in outcomes), saved, strict=True)))
+    _put_job_ends(tx, job_ends, outcomes, saved)
     return saved
 
 
 def _put_job_ends(
-    tx: Transaction, job_ends: Mapping[Claim, JobEnd], saved: Mapping[Claim, Saved]
+    tx: Transaction,
+    job_ends: Mapping[Claim, JobEnd],
+    outcomes: Iterable[tuple[Claim, Outcome]],
+    saved: Iterable[Saved],
 ) -> None:
+    if not job_ends:  # as of all engines
+        return
     ended = [
         (claim.number, claim.fence, *end)
-        for claim, end in job_ends.items()
-        if saved[claim] is Saved.SAVED
+        for (claim, _), how in zip(outcomes, saved, strict=True)
+        if how is Saved.SAVED and (end := job_ends.get(claim)) is not None
     ]
     if ended:
         tx.connection.executemany(sql("put_job_end"), ended)
