@@ -18,7 +18,8 @@ from fairlead.storage.postgres import pool
 LONG = "a long line of text\n" * 4000
 """Longer than what the database stores."""
 OTHER = LONG.upper()
-PIPELINES = {"pulled": {"steps": ["pull:x"]}}
+LONG_DATA = {"lines": LONG}
+PIPELINES = {"pulled": {"steps": ["pull:x"]}, "two": {"steps": ["pull:x", "pull:y"]}}
 
 
 @dataclass(frozen=True)
@@ -79,10 +80,10 @@ def _readers(site: SteppedSite, scheduler: Scheduler) -> None:
 # --- ends of one pulled job ---
 
 
-def _claimed(site: SteppedSite) -> tuple[str, str, str]:
+def _claimed(site: SteppedSite, pipeline: str = "pulled") -> tuple[str, str, str]:
     """The worker's key, the token of a job and the id of its document."""
     key, _ = site.fairlead.keys.add(worker="worker")
-    site.fairlead.submit("acme", b"to be worked on", pipeline="pulled")
+    site.fairlead.submit("acme", b"to be worked on", pipeline=pipeline)
     answer = site.request(key, "POST", "/v1/jobs/claim", json={"steps": ["x"]})
     [job] = answer.json()["jobs"]
     return key, job["token"], job["document"]
@@ -128,6 +129,22 @@ def _text(site: SteppedSite, document: str) -> str:
         return site.fairlead.text(document)
     except DamagedData as error:
         raise AssertionError(f"the text of a done document cannot be read: {error}") from error
+
+
+def _second_step_finishes(site: SteppedSite, scheduler: Scheduler) -> None:
+    """The result of a second step, sent twice, goes with the long data of the first one."""
+    key, token, document = _claimed(site, "two")
+    path = f"/v1/jobs/{token}/finish"
+    site.request(key, "POST", path, json={"text": LONG, "data": LONG_DATA})
+    answer = site.request(key, "POST", "/v1/jobs/claim", json={"steps": ["y"]})
+    path = f"/v1/jobs/{answer.json()['jobs'][0]['token']}/finish"
+    finish = partial(site.request, key, "POST", path, json={"data": {"total": 3}})
+    results = scheduler.run({"first": finish, "second": finish})
+    _no_failure(results)
+    assert [answer.status_code for answer in results.values()] == [204, 204]
+    assert _text(site, document) == LONG, "the text is another one"
+    assert site.fairlead.result(document).data == LONG_DATA | {"total": 3}
+    assert _number_of_texts(site) == 2, "a file is left over"
 
 
 def _number_of_texts(site: SteppedSite) -> int:
@@ -289,6 +306,7 @@ SCENARIOS = {
     "readers": Scenario(_readers, ("postgres",), connections=2),
     "same finishes": Scenario(_same_finishes),
     "different finishes": Scenario(_different_finishes),
+    "second step finishes": Scenario(_second_step_finishes),
     "deletion": Scenario(_deletion),
     "deletion on two servers": Scenario(_deletion_on_two_servers),
     "revocation": Scenario(_revocation),

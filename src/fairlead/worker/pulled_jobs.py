@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from fairlead.errors import InvalidResult, InvalidStep, JobLost
+from fairlead.errors import DamagedData, InvalidResult, InvalidStep, JobLost
 from fairlead.model.blobs import BlobStore
 from fairlead.model.documents import Claim, Failed, JobEnd, Progress, Saved
 from fairlead.model.pipelines import ClaimRequest, Pipeline, pipeline_of
@@ -151,7 +151,14 @@ class PulledJobs:
         unknown = unknown_pipelines(returned, (pipeline.name for pipeline in self._pipelines()))
         if unknown is not None:
             raise InvalidResult(unknown)
-        run.add_returned(self._with_earlier_data(run, returned), self._seconds(job))
+        try:
+            merged = self._with_earlier_data(run, returned)
+        except DamagedData:
+            if self._store.held_claim(run.claim.id, run.claim.fence) is not None:
+                raise
+            self._check_repeated(run.claim, fingerprint)  # which removed the earlier data
+            return
+        run.add_returned(merged, self._seconds(job))
         self._save(run, Stage.DONE if run.queue is None else Move(run.queue), fingerprint)
 
     def _with_earlier_data(self, run: PipelineRun, returned: Returned) -> Returned:
@@ -179,8 +186,12 @@ class PulledJobs:
         claim = run.claim
         end = JobEnd(claim.worker.partition("#")[0], fingerprint)
         saved = self._saver.save([FinishedJob(claim, result, run.claim_seconds, run, end)])
-        if saved[claim] is Saved.STALE:  # ended meanwhile, perhaps by the same request
-            _check_same(self._store.job_end(claim.id, claim.fence), fingerprint)
+        if saved[claim] is Saved.STALE:
+            self._check_repeated(claim, fingerprint)
+
+    def _check_repeated(self, claim: Claim, fingerprint: str) -> None:
+        """The job was ended meanwhile: raise JobLost if it was not by the same request."""
+        _check_same(self._store.job_end(claim.id, claim.fence), fingerprint)
 
     def _seconds(self, job: HeldJob) -> float:
         return max(0.0, self._store.now() - job.claim.started_at)
