@@ -47,7 +47,6 @@ CALLS: dict[str, Call] = {
     "events": lambda store, _: store.events(),
     "ends": lambda store, _: store.ends(),
     "fairness": lambda store, _: store.fairness(),
-    "flow": lambda store, _: store.flow(),
     "pipelines": lambda store, _: store.pipelines(),
     "totals": lambda store, _: store.totals(),
     "submit": lambda store, number: submit(store, f"customer {number}"),
