@@ -48,6 +48,7 @@ class Offer(NamedTuple):
     strict: bool = False
     sender: str | None = None
     batch: str | None = None
+    access_key: str | None = None
 
     @property
     def is_short(self) -> bool:
@@ -131,6 +132,7 @@ class Intake:
                 offer.batch,
                 strict=offer.strict,
                 sender=offer.sender,
+                access_key=offer.access_key,
             )
             for offer, blobs in zip(offers, stored, strict=True)
             if not isinstance(blobs, Exception)
@@ -218,6 +220,7 @@ def _submission(
     *,
     strict: bool = False,
     sender: str | None = None,
+    access_key: str | None = None,
 ) -> Submission:
     is_new_batch = batch is None and len(stored) > 1
     new_batch = new_id(time_of(stored[0].key)) if is_new_batch else None
@@ -251,6 +254,7 @@ def _submission(
         sender=sender,
         batch=batch,
         new_batch=new_batch,
+        access_key=access_key,
     )
 
 

@@ -43,9 +43,14 @@ def test_everything_goes_and_usage_stays_as_numbers(fairlead: Fairlead) -> None:
     assert fairlead.store.problems() == []
 
 
-def test_the_name_may_be_used_again_and_begins_anew(fairlead: Fairlead) -> None:
+@pytest.mark.parametrize("add", ["customers", "keys"])
+def test_the_customer_begins_anew_when_it_is_added_again(fairlead: Fairlead, add: str) -> None:
     fairlead.submit_many("acme", [b"1", b"2", b"3", b"4"])
     fairlead.customers.delete("acme")
+    with pytest.raises(UnknownCustomer, match="add it anew: fairlead customers add acme"):
+        fairlead.submit("acme", b"late")
+    assert fairlead.customers.list() == []
+    getattr(fairlead, add).add("acme")
     assert fairlead.submit("acme", b"first").count == 0
     assert fairlead.customers.show("acme").pending == 1
     with pytest.raises(UnknownCustomer):

@@ -9,12 +9,14 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
-from inprocess import InProcess, in_process
+from inprocess import URL, InProcess, in_process
 
 from fairlead import AsyncClient, Job, Refuse, Result, RetryLater, step
 from fairlead.errors import UsageError
 from fairlead.model.states import State
+from fairlead.server.app import create_app
 
 SETTINGS = {"pipelines": {"x": {"steps": ["pull:fields"]}}, "retry_delay": 0.0}
 
@@ -54,6 +56,38 @@ def test_a_step_gets_its_job_and_its_result_is_kept(tmp_path: Path) -> None:
             assert [part.name for part in server.fairlead.documents(parent=id_)] == ["page.txt"]
 
     run(tmp_path, test)
+
+
+class LosesAnswers(httpx.ASGITransport):
+    """A connection that breaks after the server has answered, once for each URL."""
+
+    def __init__(self, server: InProcess) -> None:
+        super().__init__(create_app(server.context))
+        self.lost: list[str] = []
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        response = await super().handle_async_request(request)
+        url = str(request.url)
+        if url.endswith("/finish") and url not in self.lost:
+            self.lost.append(url)
+            raise httpx.ReadError("the connection was lost")
+        return response
+
+
+def test_a_result_whose_answer_was_lost_is_saved_and_no_job_is_lost(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test(server: InProcess) -> None:
+        transport = LosesAnswers(server)
+        key = server.fairlead.keys.add(worker="me")[0]
+        async with AsyncClient(URL, key, http=httpx.AsyncClient(transport=transport)) as client:
+            id_ = submit(server)
+            await client.run_step(fields, until_idle=True)
+        assert len(transport.lost) == 1
+        assert len(server.fairlead.result(id_).file("long.pdf")) == 100_005
+
+    in_process(tmp_path, test, SETTINGS)
+    assert "lost" not in caplog.text
 
 
 @step(attempts=2)

@@ -16,7 +16,7 @@ from inprocess import InProcess
 
 from fairlead import Fairlead
 from fairlead.model.capacity import ProblemCause, PulledStep, QueueProblem
-from fairlead.model.documents import Moved
+from fairlead.model.documents import EventKind, Moved
 from fairlead.model.results import Content, Interim
 from fairlead.model.states import State
 from fairlead.server.app import create_app
@@ -318,6 +318,69 @@ def test_a_worker_that_dies_loses_its_job_to_another(run: Callable[[Test], None]
         again = await site.other.post(f"/v1/jobs/{new['token']}/finish", json={"text": "twice"})
         refused(again, 409, "job-lost")
         assert site.fairlead.text(id_) == "once"
+
+    run(test)
+
+
+ENDS: dict[str, dict[str, Any]] = {
+    "finish": {"text": "once", "data": {"pages": 1}},
+    "refuse": {"code": "no-total", "detail": "No total was found."},
+    "retry": {"after": 5.0},
+}
+
+
+@pytest.mark.parametrize("how", ENDS)
+def test_the_same_end_again_gets_the_same_answer(run: Callable[[Test], None], how: str) -> None:
+    async def test(site: Site) -> None:
+        id_ = site.submit("quota")
+        job = await site.one("z")
+        for _ in range(3):
+            await site.end(job, how, **ENDS[how])
+        kinds = [event.kind for event in site.fairlead.store.events_of(id_)]
+        assert kinds.count(EventKind.CLAIMED) == 1
+        assert len(kinds) == 3
+        for other in ENDS.keys() - {how}:
+            late = await site.mine.post(f"/v1/jobs/{job['token']}/{other}", json=ENDS[other])
+            refused(late, 409, "job-lost")
+        foreign = await site.other.post(f"/v1/jobs/{job['token']}/{how}", json=ENDS[how])
+        refused(foreign, 409, "job-lost")
+        site.fairlead.delete(id_)
+        gone = await site.mine.post(f"/v1/jobs/{job['token']}/{how}", json=ENDS[how])
+        refused(gone, 409, "job-lost")
+
+    run(test)
+
+
+def test_a_result_with_files_may_be_sent_again_and_another_may_not(
+    run: Callable[[Test], None],
+) -> None:
+    async def test(site: Site) -> None:
+        id_ = site.submit("quota")
+        job = await site.one("z")
+
+        async def send(text: str, file: bytes) -> httpx.Response:
+            form: list[tuple[str, tuple[str | None, str | bytes]]] = [
+                ("text", (None, text)),
+                ("file", ("a.bin", file)),
+                ("part", ("b.txt", b"part")),
+            ]
+            return await site.mine.post(f"/v1/jobs/{job['token']}/finish", files=form)
+
+        long = b"x" * 100_000
+        assert [(await send("text", long)).status_code for _ in range(2)] == [204, 204]
+        for text, file in (("text", long + b"y"), ("other", long)):
+            refused(await send(text, file), 409, "job-lost")
+        assert site.fairlead.result(id_).file("a.bin") == long
+        assert len(list(site.fairlead.documents(parent=id_))) == 1
+
+    run(test)
+
+
+def test_a_token_with_an_endless_fence_is_a_lost_job(run: Callable[[Test], None]) -> None:
+    async def test(site: Site) -> None:
+        id_ = site.submit("quota")
+        for fence in ("9" * 18, "9" * 19, "9" * 100):
+            refused(await site.mine.post(f"/v1/jobs/{id_}.{fence}/renew"), 409, "job-lost")
 
     run(test)
 

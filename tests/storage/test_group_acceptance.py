@@ -36,7 +36,7 @@ submissions = st.builds(
     st.booleans(),
     st.sampled_from([None, None, "one key", "another"]),
     st.sampled_from(["body", "another body"]),
-    *(st.none(), st.none(), st.none()),  # else Hypothesis makes up senders and ids of batches
+    *(st.none(),) * 4,  # else Hypothesis makes up senders, ids of batches and keys
 )
 batches = st.lists(st.lists(submissions, min_size=1, max_size=8), min_size=1, max_size=3)
 

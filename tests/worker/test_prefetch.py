@@ -15,7 +15,12 @@ from fairlead import Fairlead
 from fairlead.model.documents import Claim, EventKind
 from fairlead.model.states import State
 from fairlead.worker import engine as local
-from fairlead.worker.prefetch import AHEAD_SECONDS, MOST_AHEAD, Prefetch
+from fairlead.worker.prefetch import (
+    AHEAD_SECONDS,
+    MOST_AHEAD,
+    MOST_AHEAD_OF_SLOW_CLAIMS,
+    Prefetch,
+)
 from fairlead.worker.result_saver import FinishedJob
 from fairlead.worker.sandbox.process import ReadJob
 from fairlead.worker.slot import WorkerSlot
@@ -57,6 +62,47 @@ def test_however_short_documents_are_there_is_an_end() -> None:
     prefetch = Prefetch()
     prefetch.learn(0.0)
     assert prefetch.wanted(0, 64) == MOST_AHEAD
+
+
+def test_where_claims_are_slow_more_is_claimed_ahead() -> None:
+    near, distant = Prefetch(), Prefetch()
+    for prefetch in (near, distant):
+        prefetch.learn(0.02)
+    for _ in range(50):
+        near.learn_claim(0.01)
+        distant.learn_claim(0.25)
+    assert near.wanted(0, 4) == round(AHEAD_SECONDS * 4 / 0.02)
+    worth = distant.wanted(0, 4) * 0.02 / 4
+    assert 0.5 < worth < 0.6, "the work of two claims for each worker"
+    distant.learn(0.0)
+    for _ in range(100):
+        distant.learn(0.0)
+    assert distant.wanted(0, 4) == MOST_AHEAD_OF_SLOW_CLAIMS
+
+
+def test_long_documents_are_not_claimed_ahead_where_claims_are_slow() -> None:
+    prefetch = Prefetch()
+    prefetch.learn(6.0)
+    for _ in range(50):
+        prefetch.learn_claim(0.25)
+    assert [prefetch.wanted(free, 1) for free in (0, 1)] == [0, 1]
+
+
+def test_the_time_of_a_claim_is_learnt_from_its_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr("fairlead.worker.prefetch.time.monotonic", lambda: now[0])
+    prefetch = Prefetch()
+    prefetch.learn(0.02)
+    for number in range(50):
+        wanted = prefetch.wanted(1, 1)
+        assert wanted > 0
+        now[0] += 0.3
+        prefetch.add([claim(number)])
+        prefetch.claims.clear()
+    assert wanted > 20
+    now[0] += 1000
+    prefetch.add([])  # of no claim
+    assert prefetch.wanted(1, 1) <= wanted + 1
 
 
 def test_one_long_document_among_short_ones_makes_it_careful() -> None:

@@ -271,7 +271,9 @@ def test_a_result_whose_saving_was_not_heard_of_keeps_its_files(
     """The connection breaks after the commit; the second try is told that it came too late."""
     save, answers = fairlead.store.finish_all, []
 
-    def save_and_break_once(outcomes: Sequence[tuple[Claim, Outcome]]) -> list[Saved]:
+    def save_and_break_once(
+        outcomes: Sequence[tuple[Claim, Outcome]], *_job_ends: object
+    ) -> list[Saved]:
         answers.append(save(outcomes))
         if len(answers) == 1:
             raise StoreUnreachable("the line broke")
@@ -299,7 +301,7 @@ def test_a_store_that_stays_away_is_an_error_when_it_has_to_end(
 ) -> None:
     was_tried = Event()
 
-    def away(_: object) -> list[Saved]:
+    def away(*_: object) -> list[Saved]:
         was_tried.set()
         raise StoreUnreachable("nobody is there")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from msgspec import Struct
@@ -12,7 +13,7 @@ from msgspec.structs import asdict, replace
 from fairlead.app.expected_end import pending_end
 from fairlead.app.keys import EmbeddedKeys
 from fairlead.config.settings import Settings
-from fairlead.errors import CustomerExists, Message, UnknownKey
+from fairlead.errors import CustomerExists, Message, UnknownCustomer, UnknownDocument, UnknownKey
 from fairlead.model.customers import Customer, CustomerRecord, check_reason
 from fairlead.model.explanations import Explanation
 from fairlead.model.keys import LINK_DAYS, Key, Limits, NewLink, Role, link_path
@@ -116,15 +117,15 @@ class EmbeddedCustomers:
     def delete(self, name: str, /, *, by: str | None = None) -> None:
         """Delete a customer with everything: documents, texts, keys, webhooks, its name in events.
 
-        Its usage stays, without its name. New documents are refused meanwhile. After an
-        interruption, call it again.
+        Its usage stays, without its name. New documents are refused meanwhile and afterwards, until
+        the customer is added again. After an interruption, call it again.
         """
         self.block(name, reason="the customer is being deleted", by=by)
-        while True:
-            for document in self._store.documents(customer=name, limit=DELETED_AT_ONCE):
-                self._delete_document(document.id, by=by)
-            if self._store.delete_customer(name, by=by or self._actor):
-                return
+        with suppress(UnknownCustomer):  # another call has deleted it
+            while not self._store.delete_customer(name, by=by or self._actor):
+                for document in self._store.documents(customer=name, limit=DELETED_AT_ONCE):
+                    with suppress(UnknownDocument):  # as above
+                        self._delete_document(document.id, by=by)
 
     def link(self, name: str, /, *, days: int = LINK_DAYS, by: str | None = None) -> NewLink:
         """Make a link that opens the customer's page without a key, for so many days.

@@ -47,8 +47,9 @@ class Submission(NamedTuple):
     """Documents of one customer that are accepted or refused together.
 
     With an idempotency key, `fingerprint` identifies the body; `sender` is the id of an API key
-    that submits for many customers. `new_batch` is the id of a batch to make, `batch` that of one
-    to which the documents are added.
+    that submits for many customers. `access_key` is the id of the request's API key, which must be
+    valid when the documents are accepted. `new_batch` is the id of a batch to make, `batch` that of
+    one to which the documents are added.
     """
 
     customer: str
@@ -59,6 +60,7 @@ class Submission(NamedTuple):
     sender: str | None = None
     batch: str | None = None
     new_batch: str | None = None
+    access_key: str | None = None
 
 
 class ResultFile(Record, frozen=True):
@@ -269,6 +271,13 @@ class CheckedDocument(Struct, frozen=True):
     submitted_at: float
     count: int
     priority: int
+
+
+class JobEnd(NamedTuple):
+    """Who ended a pulled job, and the fingerprint of what ended it: it may be sent again."""
+
+    owner: str
+    fingerprint: str
 
 
 class Progress(NamedTuple):

@@ -12,9 +12,29 @@ from fairlead.errors import (
     LimitReached,
     Message,
     PendingCapReached,
+    Unauthorized,
+    UnknownCustomer,
 )
 
 R = TypeVar("R", bound=LimitReached)
+
+
+def no_valid_key() -> Unauthorized:
+    """The API key of the request is unknown, revoked or expired."""
+    return Unauthorized(
+        Message("the request has no valid API key; send the header Authorization: Bearer KEY")
+    )
+
+
+def deleted_customer(name: str) -> UnknownCustomer:
+    """The customer was deleted, and submissions do not bring it back."""
+    return UnknownCustomer(
+        Message(
+            "customer {name} was deleted; ask the operator to add it again",
+            name=repr(name),
+            hint=f"add it anew: fairlead customers add {name}",
+        )
+    )
 
 
 def blocked(name: str, reason: str) -> CustomerBlocked:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 from msgspec.structs import replace
@@ -176,8 +177,9 @@ class PipelineRun:
         media_type = (mimetypes.guess_type(name)[0] or OTHER_TYPE) if name else None
         if self._has_room_for(short):
             return Content(size, sha256, name, media_type, content=short)
-        # Each claim has keys of its own: a late worker cannot touch those of a newer one.
-        key = f"{self.claim.id}.{self.claim.fence}.{self.interim.done}{role}"
+        # Each writing has a key of its own, also of the same claim: a program may send the result
+        # of a pulled job twice, and whoever comes late deletes what it has written.
+        key = f"{self.claim.id}.{self.claim.fence}.{self.interim.done}{role}{token_hex(4)}"
         self.sources[key] = source
         return Content(size, sha256, name, media_type, key)
 

@@ -11,7 +11,9 @@ the one that it reads. *Suspects* are documents that may have killed a process.
    are claimed when half of them are used up), and documents for about 30 ms are ready (at most 15).
    Both follow the moving average of the time that documents took. So a new document waits at most
    70 ms longer than without prefetch. While every worker has documents ready, the engine lets
-   answers gather for half of the time that these take, at most 15 ms.
+   answers gather for half of the time that these take, at most 15 ms. Where a claim takes long, as
+   on a distant database, all workers would wait for it: ahead and ready are then twice the time of
+   a claim more, and at most 128 claims wait ahead.
 3. *Only of the same customer.* A child that a hostile document has taken over can read the ready
    documents beside it, and all later ones. So a child reads documents of one customer only; for
    another customer, the slot changes its child (`child_pool`). A free slot whose child already
@@ -37,6 +39,7 @@ the one that it reads. *Suspects* are documents that may have killed a process.
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 
@@ -46,6 +49,9 @@ from fairlead.worker.slot import WorkerSlot
 AHEAD_SECONDS = 0.04
 READY_SECONDS = 0.03
 MOST_AHEAD = 32
+MOST_AHEAD_OF_SLOW_CLAIMS = 128
+SLOW_CLAIM = 0.02
+"""Seconds; a claim that takes longer waits for a distant database."""
 STUCK_SECONDS = 0.5
 _WEIGHT = 0.1
 
@@ -56,6 +62,8 @@ class Prefetch:
     def __init__(self) -> None:
         self.claims: deque[Claim] = deque()
         self._mean: float | None = None
+        self._claim_seconds = 0.0
+        self._asked_at: float | None = None
 
     def learn(self, seconds: float) -> None:
         before = seconds if self._mean is None else self._mean
@@ -69,13 +77,30 @@ class Prefetch:
         ahead = 0
         if self._mean is not None:
             seconds = max(self._mean, busy, 1e-6)
-            ahead = min(MOST_AHEAD, int(AHEAD_SECONDS * workers / seconds))
+            horizon = AHEAD_SECONDS + self._extra_seconds()
+            ahead = min(self._most_ahead(), int(horizon * workers / seconds))
+        self._asked_at = None
         if len(self.claims) >= max(free, ahead / 2):
             return 0
+        self._asked_at = time.monotonic()
         return free + ahead - len(self.claims)
 
     def add(self, claims: Sequence[Claim]) -> None:
+        """Add what was claimed, and learn how long that took."""
         self.claims.extend(claims)
+        if self._asked_at is not None:
+            self.learn_claim(time.monotonic() - self._asked_at)
+            self._asked_at = None
+
+    def learn_claim(self, seconds: float) -> None:
+        self._claim_seconds += _WEIGHT * (seconds - self._claim_seconds)
+
+    def _extra_seconds(self) -> float:
+        """More work to have ahead and ready, so that workers go on during a slow claim."""
+        return 2 * self._claim_seconds if self._claim_seconds > SLOW_CLAIM else 0.0
+
+    def _most_ahead(self) -> int:
+        return MOST_AHEAD_OF_SLOW_CLAIMS if self._extra_seconds() else MOST_AHEAD
 
     def assignments(self, slots: Sequence[WorkerSlot]) -> Iterator[tuple[WorkerSlot, Claim]]:
         """Which slot gets which claim: free slots first, then those that can take more."""
@@ -118,6 +143,7 @@ class Prefetch:
 
     def _slot_for(self, slots: Sequence[WorkerSlot], claim: Claim) -> WorkerSlot | None:
         """Of the slots in which the claim can be made ready, the one with the least to read."""
-        depth = 0 if self._mean is None else int(READY_SECONDS / max(self._mean, 1e-6))
+        horizon = READY_SECONDS + self._extra_seconds()
+        depth = 0 if self._mean is None else int(horizon / max(self._mean, 1e-6))
         possible = [slot for slot in slots if slot.has_room_for(claim, depth)]
         return min(possible, key=lambda slot: slot.behind, default=None)

@@ -6,6 +6,7 @@ claim belongs to the API key that made it. All state is in the store, so any ser
 
 from __future__ import annotations
 
+import hashlib
 import json
 import secrets
 import time
@@ -13,11 +14,12 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
 from msgspec.structs import replace
 
-from fairlead.errors import InvalidResult, InvalidStep, JobLost
+from fairlead.errors import DamagedData, InvalidResult, InvalidStep, JobLost
 from fairlead.model.blobs import BlobStore
-from fairlead.model.documents import Claim, Failed, Progress, Saved
+from fairlead.model.documents import Claim, Failed, JobEnd, Progress, Saved
 from fairlead.model.pipelines import ClaimRequest, Pipeline, pipeline_of
 from fairlead.policy.retry import RetryRule
 from fairlead.steps.outcomes import Outcome, Returned, ReturnedFile, StepOptions
@@ -43,6 +45,18 @@ class HeldJob(NamedTuple):
     step: str
     claim: Claim
     run: PipelineRun
+
+    @property
+    def folder(self) -> Path:
+        """A folder for the files of one request."""
+        return self.run.folder
+
+
+class EndedJob(NamedTuple):
+    """A job that its program has ended: the same request again gets the same answer."""
+
+    end: JobEnd
+    folder: Path
 
 
 LONGEST_JOB = 86_400.0
@@ -97,11 +111,21 @@ class PulledJobs:
 
     def held(self, token: str, owner: str) -> HeldJob:
         """The job of this token; raises JobLost if its lease is not this owner's."""
-        id_, _, fence = token.partition(".")
-        claim = self._store.held_claim(id_, int(fence)) if _is_fence(fence) else None
+        id_, fence = _parts_of(token)
+        claim = self._store.held_claim(id_, fence)
         if claim is None or claim.worker.partition("#")[0] != owner:
             raise JobLost(_LOST)
         return _job(self._resumed(claim))
+
+    def held_or_ended(self, token: str, owner: str) -> HeldJob | EndedJob:
+        """As `held`, or the end of the job that this owner has sent before."""
+        try:
+            return self.held(token, owner)
+        except JobLost:
+            end = self._store.job_end(*_parts_of(token))
+            if end is None or end.owner != owner:
+                raise
+            return EndedJob(end, self._job_dirs / next_worker_name())
 
     def renew(self, job: HeldJob, progress: tuple[int, int] | None = None) -> float:
         """Renew the lease; return for how many seconds it holds."""
@@ -114,14 +138,28 @@ class PulledJobs:
 
     # --- ends ---
 
-    def finish(self, job: HeldJob, returned: Returned) -> None:
-        """Save the result of a step; the document goes to its next step, or is done."""
+    def finish(self, job: HeldJob | EndedJob, returned: Returned) -> None:
+        """Save the result of a step; the document goes to its next step, or is done.
+
+        The result that ended a job may come again; another one raises JobLost.
+        """
+        fingerprint = _fingerprint(returned)
+        if isinstance(job, EndedJob):
+            _check_same(job.end, fingerprint)
+            return
         run = job.run
         unknown = unknown_pipelines(returned, (pipeline.name for pipeline in self._pipelines()))
         if unknown is not None:
             raise InvalidResult(unknown)
-        run.add_returned(self._with_earlier_data(run, returned), self._seconds(job))
-        self._save(run, Stage.DONE if run.queue is None else Move(run.queue))
+        try:
+            merged = self._with_earlier_data(run, returned)
+        except DamagedData:
+            if self._store.held_claim(run.claim.id, run.claim.fence) is not None:
+                raise
+            self._check_repeated(run.claim, fingerprint)  # which removed the earlier data
+            return
+        run.add_returned(merged, self._seconds(job))
+        self._save(run, Stage.DONE if run.queue is None else Move(run.queue), fingerprint)
 
     def _with_earlier_data(self, run: PipelineRun, returned: Returned) -> Returned:
         earlier = run.interim.data
@@ -132,16 +170,28 @@ class PulledJobs:
         data = ReturnedFile("data.json", len(content), "", content)
         return replace(returned, data=data)
 
-    def settle(self, job: HeldJob, outcome: Outcome, options: StepOptions) -> None:
+    def settle(self, job: HeldJob | EndedJob, outcome: Outcome, options: StepOptions) -> None:
         """End a step that did not return: refuse the document, delay it, or let it fail."""
+        fingerprint = _fingerprint(outcome)
+        if isinstance(job, EndedJob):
+            _check_same(job.end, fingerprint)
+            return
         job.run.add_work(self._seconds(job))
         now = self._store.now()
-        self._save(job.run, end_of_step(job.run, outcome, options, self._retry(), now))
+        self._save(job.run, end_of_step(job.run, outcome, options, self._retry(), now), fingerprint)
 
-    def _save(self, run: PipelineRun, result: Stage | Move | Failed | Delay) -> None:
-        saved = self._saver.save([FinishedJob(run.claim, result, run.claim_seconds, run)])
-        if saved[run.claim] is Saved.STALE:
-            raise JobLost(_LOST)
+    def _save(
+        self, run: PipelineRun, result: Stage | Move | Failed | Delay, fingerprint: str
+    ) -> None:
+        claim = run.claim
+        end = JobEnd(claim.worker.partition("#")[0], fingerprint)
+        saved = self._saver.save([FinishedJob(claim, result, run.claim_seconds, run, end)])
+        if saved[claim] is Saved.STALE:
+            self._check_repeated(claim, fingerprint)
+
+    def _check_repeated(self, claim: Claim, fingerprint: str) -> None:
+        """The job was ended meanwhile: raise JobLost if it was not by the same request."""
+        _check_same(self._store.job_end(claim.id, claim.fence), fingerprint)
 
     def _seconds(self, job: HeldJob) -> float:
         return max(0.0, self._store.now() - job.claim.started_at)
@@ -187,8 +237,30 @@ def _is_in_its_queue(run: PipelineRun) -> bool:
     return run.queue == run.claim.pipeline
 
 
-def _is_fence(text: str) -> bool:
-    return text.isascii() and text.isdecimal() and len(text) <= _LONGEST_FENCE
+def _parts_of(token: str) -> tuple[str, int]:
+    """The document and the fence of a token."""
+    id_, _, fence = token.partition(".")
+    if not fence.isascii() or not fence.isdecimal() or len(fence) > _LONGEST_FENCE:
+        raise JobLost(_LOST)
+    return id_, int(fence)
+
+
+def _fingerprint(outcome: Outcome) -> str:
+    """Tells one end of a job from another, by its contents."""
+    described: object = outcome
+    if isinstance(outcome, Returned):
+        texts = (outcome.text, outcome.markdown, outcome.data)
+        described = [
+            [None if file is None else file.sha256 for file in texts],
+            [(file.name, file.sha256) for file in outcome.files],
+            [(part.name, part.sha256, part.pipeline) for part in outcome.parts],
+        ]
+    return hashlib.sha256(msgspec.json.encode(described)).hexdigest()
+
+
+def _check_same(end: JobEnd | None, fingerprint: str) -> None:
+    if end is None or end.fingerprint != fingerprint:
+        raise JobLost(_LOST)
 
 
 def _job(run: PipelineRun) -> HeldJob:

@@ -19,6 +19,7 @@ from fairlead.model.documents import (
     Delayed,
     Done,
     Failed,
+    JobEnd,
     Moved,
     NewDocument,
     Outcome,
@@ -67,12 +68,16 @@ Result = Extraction | Failed | Broken | Delay | Move | Interim | Stage
 
 
 class FinishedJob(NamedTuple):
-    """A claim, its result, and the seconds of work on it; `run`: for a document with steps."""
+    """A claim, its result, and the seconds of work on it.
+
+    `run`: for a document with steps. `job_end`: for a pulled job that a program has ended.
+    """
 
     claim: Claim
     result: Result
     seconds: float
     run: PipelineRun | None = None
+    job_end: JobEnd | None = None
 
 
 class ResultSaver:
@@ -101,18 +106,22 @@ class ResultSaver:
         _stream(self._files, attachments)
         if pending:
             self._store.keep_interim(pending)
-        saved = self._finish(outcomes) if outcomes else {}
+        job_ends = {job.claim: job.job_end for job in ended if job.job_end is not None}
+        saved = self._finish(outcomes, job_ends) if outcomes else {}
         for job in ended:
             if job.run is not None:
                 self._clean_up(job.run)
         return saved
 
-    def _finish(self, outcomes: Mapping[Claim, Outcome]) -> dict[Claim, Saved]:
+    def _finish(
+        self, outcomes: Mapping[Claim, Outcome], job_ends: Mapping[Claim, JobEnd]
+    ) -> dict[Claim, Saved]:
         """Commit the outcomes; delete the files that the store does not need after that."""
         results = {claim: done for claim, done in outcomes.items() if isinstance(done, Done)}
         had_results = {claim.id for claim in outcomes if claim.has_result}
         earlier_keys = self._store.known_texts(had_results) if had_results else set()
-        saved = dict(zip(outcomes, self._store.finish_all(list(outcomes.items())), strict=True))
+        ends = self._store.finish_all(list(outcomes.items()), job_ends)
+        saved = dict(zip(outcomes, ends, strict=True))
         if had_results:
             self._delete_unknown(had_results, earlier_keys, results.values())
         stale = [done for claim, done in results.items() if saved[claim] is Saved.STALE]
@@ -187,7 +196,7 @@ def _outcome(
     job: FinishedJob, texts: list[tuple[str, bytes]], attachments: list[tuple[str, PartContent]]
 ) -> Outcome:
     """The outcome that the store saves; long contents are added to `texts` and `attachments`."""
-    claim, result, seconds, run = job
+    claim, result, seconds, run, _ = job
     if isinstance(result, Extraction):
         return _done(claim, result, seconds, texts, attachments)
     if run is not None and result is Stage.DONE:

@@ -43,6 +43,7 @@ class WorkerSlot:
         self._customer = ""  # whose documents the child reads
         self._had_suspect = False
         self._began = 0.0
+        self._unheard = 0.0  # of the time since, in which the engine listened to nobody
         self.fill(limits)
 
     @property
@@ -122,7 +123,12 @@ class WorkerSlot:
             raise
 
     def seconds(self) -> float:
-        return time.monotonic() - self._began
+        """For how long it has been reading, without the time in which the engine did not listen."""
+        return time.monotonic() - self._began - self._unheard
+
+    def note_unheard(self, seconds: float) -> None:
+        """The engine waited for the store, so an answer may have come so much earlier."""
+        self._unheard += seconds
 
     def receive(self) -> list[FinishedJob]:
         """Documents that have ended, with their results. The death of a child is a result too.
@@ -179,9 +185,11 @@ class WorkerSlot:
     def _finished(self, answers: Sequence[JobAnswer]) -> list[FinishedJob]:
         """The engine measures how long all answers took together, the child how long each took.
 
-        So a lying child can only shift costs among documents of one customer.
+        So a lying child can only shift costs among documents of one customer. For the time in which
+        the engine did not listen, the child is believed.
         """
         seconds_of_child, seconds = sum(answer.took for answer in answers), self.seconds()
+        seconds += min(self._unheard, max(0.0, seconds_of_child - seconds))
         finished = []
         for answer in answers:
             if not self.claims:
@@ -211,7 +219,7 @@ class WorkerSlot:
         return bool(self.claims or self._withdrawn)
 
     def _set_deadline(self) -> None:
-        self._began = time.monotonic()
+        self._began, self._unheard = time.monotonic(), 0.0
         self.deadline = self._began + self.limits.seconds if self._has_jobs else float("inf")
 
     def send(self, job: ReadJob) -> FinishedJob | None:

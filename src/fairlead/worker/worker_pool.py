@@ -19,6 +19,8 @@ from fairlead.worker.slot import WorkerSlot
 _log = logging.getLogger(__name__)
 
 MOST_DEATHS_AT_START = 5
+UNHEARD_SECONDS = 0.02
+"""Time without answers up to which it counts as work on the documents."""
 SHORT_SECONDS = 1.0
 """Time without answers up to which it counts towards the time limit of documents."""
 
@@ -98,6 +100,9 @@ class WorkerPool:
 
     def extend_deadlines(self, seconds: float) -> None:
         """Do not count time in which the engine waited for the store and heard no answers."""
+        if seconds > UNHEARD_SECONDS:
+            for slot in self.slots:
+                slot.note_unheard(seconds)
         if seconds > SHORT_SECONDS:
             for slot in self.slots:
                 slot.deadline += seconds

@@ -106,6 +106,7 @@ router = APIRouter(prefix="/v1/documents", tags=["documents"])
         "unsupported-media-type",
         "idempotency-conflict",
         "deleted",
+        "unknown-customer",
         "unknown-batch",
         "batch-ended",
     ),
@@ -152,6 +153,7 @@ def _offer(context: ServerContext, caller: Caller, upload: Upload, key: str | No
         strict=not own and upload.settings.strict_customers,
         sender=None if own else caller.key_id,
         batch=fields.get("batch"),
+        access_key=caller.key_id,
     )
 
 

@@ -25,7 +25,7 @@ from fairlead.server.routes.documents import Download, file_name
 from fairlead.steps.declare import Refuse, RetryLater
 from fairlead.steps.outcomes import Invalid, Outcome, Raised, StepOptions
 from fairlead.steps.run import LONGEST_SUMMARY, LONGEST_TRACEBACK, encodable, outcome_of_error
-from fairlead.worker.pulled_jobs import HeldJob
+from fairlead.worker.pulled_jobs import EndedJob, HeldJob
 
 CHECK_SECONDS = 1.0
 """How often a long poll looks for due retries and expired leases."""
@@ -113,13 +113,16 @@ async def renew(request: Request, token: str) -> Response:
     },
 )
 async def finish(request: Request, token: str) -> Response:
-    """End a job with its result: text, Markdown and data as JSON, or with files as a form."""
-    context, job = await _held_job(request, token)
+    """End a job with its result: text, Markdown and data as JSON, or with files as a form.
+
+    The same result again is a 204, too; another one is a 409.
+    """
+    context, job = await _held_or_ended_job(request, token)
     try:
-        returned = await read_result(request, context, job.run.folder)
+        returned = await read_result(request, context, job.folder)
         await context.ask(context.jobs.finish, job, returned)
     finally:
-        await context.ask(partial(shutil.rmtree, job.run.folder, ignore_errors=True))
+        await context.ask(partial(shutil.rmtree, job.folder, ignore_errors=True))
     return Response(status_code=204)
 
 
@@ -132,7 +135,7 @@ async def finish(request: Request, token: str) -> Response:
 )
 async def refuse(request: Request, token: str) -> Response:
     """Fail the document permanently; its customer reads the detail."""
-    context, job = await _held_job(request, token)
+    context, job = await _held_or_ended_job(request, token)
     body = await schemas.read_body(request, schemas.JobRefusal)
     outcome = outcome_of_error(Refuse(body.code, body.detail))
     return await _settle(context, job, outcome, StepOptions())
@@ -151,7 +154,7 @@ async def retry(request: Request, token: str) -> Response:
     An `error` uses an attempt, and only operators read it. After that many `attempts`, or after
     `retry_for` seconds in total, the document fails as `step-failed`.
     """
-    context, job = await _held_job(request, token)
+    context, job = await _held_or_ended_job(request, token)
     body = await schemas.read_body(request, schemas.JobRetry)
     if (body.after is None) == (body.error is None):
         raise Problem("invalid-request", "send either after, in seconds, or error")
@@ -166,7 +169,7 @@ async def retry(request: Request, token: str) -> Response:
 
 
 async def _settle(
-    context: ServerContext, job: HeldJob, outcome: Outcome, options: StepOptions
+    context: ServerContext, job: HeldJob | EndedJob, outcome: Outcome, options: StepOptions
 ) -> Response:
     if isinstance(outcome, Invalid):
         raise Problem("invalid-request", outcome.sentence)
@@ -243,6 +246,14 @@ async def _held_job(request: Request, token: str) -> tuple[ServerContext, HeldJo
     context = context_of(request)
     caller = await context.auth.caller(request)
     return context, await context.ask(context.jobs.held, token, caller.key_id)
+
+
+async def _held_or_ended_job(
+    request: Request, token: str
+) -> tuple[ServerContext, HeldJob | EndedJob]:
+    context = context_of(request)
+    caller = await context.auth.caller(request)
+    return context, await context.ask(context.jobs.held_or_ended, token, caller.key_id)
 
 
 async def _content_response(

@@ -101,6 +101,17 @@ class StatementPipeline:
         self._pgconn.pipeline_sync()
         self._sent.append(None)
 
+    @property
+    def is_awaited(self) -> bool:
+        """Whether results of statements were not read yet."""
+        return bool(self._sent)
+
+    def send_now(self) -> None:
+        """Send all statements so far, and read their results with the next ones."""
+        self.synchronise()
+        with self._closed_on_error():
+            pass
+
     def _prepare(self, text: bytes) -> bytes:
         if len(self._prepared) == MOST_PREPARED:
             self._prepared.clear()
@@ -115,7 +126,8 @@ class StatementPipeline:
         """Read the results of all statements so far; raise the error of the first that failed."""
         if not self._sent:
             return
-        self.synchronise()
+        if self._sent[-1] is not None:
+            self.synchronise()
         sent, self._sent = self._sent, []
         first: psycopg.Error | None = None
         error: psycopg.Error | None = None

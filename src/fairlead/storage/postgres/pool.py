@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from threading import BoundedSemaphore
+from enum import IntEnum
+from threading import BoundedSemaphore, local
 from typing import Any, TypeVar
 
 import psycopg
@@ -19,6 +20,38 @@ MOST = 8
 ONE_SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 
 
+class Use(IntEnum):
+    """What a connection is for. A thread takes several in this order only, one for each use."""
+
+    ALONE = 1
+    WRITE = 2
+    READ = 3
+
+
+class _Held(local):
+    """The connections that a thread holds: the server's URL and the use."""
+
+    def __init__(self) -> None:
+        self.uses: list[tuple[str, Use]] = []
+
+
+_held = _Held()
+
+
+@contextmanager
+def taken_in_order(url: str, use: Use) -> Iterator[None]:
+    """Raise at once where threads could wait for each other's connections for ever."""
+    uses = _held.uses
+    if any(held_url == url and held_use >= use for held_url, held_use in uses):
+        held = ", ".join(held_use.name for _, held_use in uses)
+        raise RuntimeError(f"a thread that holds {held} may not wait for {use.name}")
+    uses.append((url, use))
+    try:
+        yield
+    finally:
+        uses.pop()
+
+
 class SessionPool:
     """A few connections for many threads, opened when they are needed.
 
@@ -26,9 +59,10 @@ class SessionPool:
     gets the error without waiting.
     """
 
-    def __init__(self, url: str, options: dict[str, str]) -> None:
+    def __init__(self, url: str, options: dict[str, str], use: Use) -> None:
         self._url = url
         self._options = options
+        self._use = use
         self._idle: deque[Session] = deque()
         self._room = BoundedSemaphore(MOST)
         self._is_closed = False
@@ -50,7 +84,7 @@ class SessionPool:
         with self._session(lambda session: session.begin(*begin)) as (session, _):
             try:
                 yield session
-                session.commit()
+                session.end_reading() if self._use is Use.READ else session.commit()
             except BaseException:
                 session.roll_back()
                 raise
@@ -58,14 +92,23 @@ class SessionPool:
     @contextmanager
     def _session(self, first: Callable[[Session], T]) -> Iterator[tuple[Session, T]]:
         """A session and the result of its first use, which detects a lost connection."""
-        if not self._room.acquire(timeout=BUSY_SECONDS):
-            raise StoreBusy(f"{server_name(self._url)} has not answered for {BUSY_SECONDS} s")
-        try:
+        with taken_in_order(self._url, self._use), self._place():
             session, result = self._used(first)
             try:
                 yield session, result
             finally:
                 self._give_back(session)
+
+    @contextmanager
+    def _place(self) -> Iterator[None]:
+        """One of the places of the pool, which is waited for."""
+        if not self._room.acquire(timeout=BUSY_SECONDS):
+            raise StoreBusy(
+                f"all {MOST} connections of this process to {server_name(self._url)} have been in "
+                f"use for {BUSY_SECONDS} s; try again"
+            )
+        try:
+            yield
         finally:
             self._room.release()
 

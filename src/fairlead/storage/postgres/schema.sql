@@ -25,9 +25,10 @@ AS $$ SELECT nullif(current_setting('fairlead.customer', TRUE), '')::BIGINT $$;
 DO $$
 DECLARE
   guarded TEXT[] := ARRAY[
-    'accounts', 'access_keys', 'batches', 'customers', 'delayed', 'deleted', 'deliveries',
-    'documents', 'events', 'idempotency_keys', 'interim', 'metadata_terms', 'originals', 'results',
-    'running', 'retry_slots', 'usage', 'waiting', 'webhooks'];
+    'accounts', 'access_keys', 'batches', 'customers', 'delayed', 'deleted', 'deleted_customers',
+    'deliveries',
+    'documents', 'events', 'idempotency_keys', 'interim', 'job_ends', 'metadata_terms', 'originals',
+    'results', 'running', 'retry_slots', 'usage', 'waiting', 'webhooks'];
   of_document TEXT :=  -- reads one document, however many the customer has
     'EXISTS (SELECT 1 FROM documents d
        WHERE d.seq = document AND d.customer = (SELECT only_customer()))';
@@ -39,9 +40,11 @@ BEGIN
       WHEN 'customers' THEN 'id = (SELECT only_customer())'
       WHEN 'accounts' THEN
         'id = (SELECT account FROM customers WHERE customers.id = (SELECT only_customer()))'
+      WHEN 'deleted_customers' THEN 'FALSE'
       WHEN 'deliveries' THEN
         'webhook IN (SELECT id FROM webhooks WHERE customer = (SELECT only_customer()))'
       WHEN 'interim' THEN of_document
+      WHEN 'job_ends' THEN of_document
       WHEN 'originals' THEN of_document
       WHEN 'results' THEN of_document
       ELSE 'customer = (SELECT only_customer())'

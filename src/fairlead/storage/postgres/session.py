@@ -100,6 +100,8 @@ class Session:
         `behind` takes a session lock first; after `lock_timeout` the transaction begins without it.
         A connection that the server has closed raises an error here.
         """
+        if self._pipeline.is_awaited:  # the end of a transaction that only read
+            self._pipeline.receive()
         has_input = self._pipeline.has_input()
         self.has_written = False
         if behind is not None:
@@ -135,6 +137,11 @@ class Session:
         for statement in ("COMMIT", *statements):
             self._send(statement.encode(), ())
         self._pipeline.receive()
+
+    def end_reading(self) -> None:
+        """Commit a transaction that only read, without waiting for it."""
+        self._send(b"COMMIT", ())
+        self._pipeline.send_now()
 
     def roll_back(self) -> None:
         """Roll back the transaction, if one is open."""

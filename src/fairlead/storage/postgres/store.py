@@ -21,7 +21,7 @@ from fairlead.storage.postgres.connection import (
 )
 from fairlead.storage.postgres.import_rows import import_tables
 from fairlead.storage.postgres.listen import NotifyFeed
-from fairlead.storage.postgres.pool import ONE_SNAPSHOT, SessionPool
+from fairlead.storage.postgres.pool import ONE_SNAPSHOT, SessionPool, Use
 from fairlead.storage.postgres.session import Session
 from fairlead.storage.postgres.writer import PostgresWriter
 from fairlead.storage.sql.queries import Connection
@@ -32,6 +32,7 @@ _CUSTOMER_SCOPE: ContextVar[str | None] = ContextVar("customer_scope", default=N
 _SET_CUSTOMER = """
 SELECT set_config('fairlead.customer', coalesce(
   (SELECT id FROM customers WHERE name = ?), -1)::text, TRUE)"""
+_SEE_ALL = "SELECT set_config('fairlead.customer', '', TRUE)"
 _VERSION = """
 SELECT concat_ws(' ', (SELECT version FROM queue_state), (SELECT max(seq) FROM events),
   (SELECT sum(id) FROM queue_events))"""
@@ -74,7 +75,7 @@ class PostgresStore(Store):
         prepare_with_retries(url) if patient else prepare(url)
         self._url = url
         self._clock = clock
-        self._readers = SessionPool(url, READER_OPTIONS)
+        self._readers = SessionPool(url, READER_OPTIONS, Use.READ)
         self._feed = NotifyFeed(url, self._version)
         self.changes = self._feed
         self._events_lock = Lock()
@@ -132,6 +133,10 @@ class PostgresStore(Store):
             if customer is not None:
                 session.execute(_SET_CUSTOMER, (customer,))
             yield session
+
+    def _see_all(self, connection: Connection) -> None:
+        if _CUSTOMER_SCOPE.get() is not None:
+            connection.execute(_SEE_ALL)
 
     @contextmanager
     def _snapshot(self, connection: Connection) -> Iterator[Session]:  # noqa: ARG002

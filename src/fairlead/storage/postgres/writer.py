@@ -26,7 +26,7 @@ from fairlead.storage.postgres.connection import (
     our_errors,
     server_name,
 )
-from fairlead.storage.postgres.pool import SessionPool
+from fairlead.storage.postgres.pool import SessionPool, Use, taken_in_order
 from fairlead.storage.postgres.session import Session
 from fairlead.storage.sql.group_commit import LeaseGrace, Writer
 from fairlead.storage.sql.queries import Connection
@@ -57,7 +57,7 @@ class PostgresWriter(Writer):
         self._clock = clock or self._server_time
         self._grace = LeaseGrace(self._clock)
         self._on_commit = on_commit
-        self._pool = SessionPool(url, WRITER_OPTIONS)
+        self._pool = SessionPool(url, WRITER_OPTIONS, Use.WRITE)
         self._alone = Lock()
         self._claimer: Session | None = None
         self.commits = self.writes = 0
@@ -88,7 +88,7 @@ class PostgresWriter(Writer):
     def run_alone(
         self, action: Callable[[Connection], T], *, durable: bool, excludes_writes: bool = False
     ) -> T:
-        with our_errors(self._url), self._alone:
+        with our_errors(self._url), taken_in_order(self._url, Use.ALONE), self._alone:
             return self._retry_conflicts(
                 lambda: self._run_alone_once(
                     action, durable=durable, excludes_writes=excludes_writes

@@ -6,13 +6,14 @@ those before it, and a hundred of them cost little more than one.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from fairlead.errors import Refused
+from fairlead.errors import Refused, Unauthorized
 from fairlead.model.customers import Counter as ClassicCounter
 from fairlead.model.documents import Document, EventKind, NewDocument, Submission
 from fairlead.model.states import State
@@ -94,7 +95,7 @@ def accept_each(
     for submission in submissions:
         try:
             outcomes.append(batch.accept(submission))
-        except Refused as refusal:
+        except (Refused, Unauthorized) as refusal:
             outcomes.append(refusal)
     batch.write()
     return outcomes
@@ -106,6 +107,11 @@ def add_customer(tx: Transaction, name: str) -> int | None:
     if customer is not None:
         tx.add_event(EventKind.CUSTOMER_ADDED, customer)
     return customer
+
+
+def buried_name(name: str) -> str:
+    """The name under which a deleted customer is known: it says nothing to who reads it."""
+    return hashlib.sha256(name.encode()).hexdigest()
 
 
 def lock_customers(tx: Transaction, ids: Iterable[int]) -> list[rows.CustomerRow]:
@@ -130,12 +136,16 @@ class SubmissionWriter:
         self._accepted: list[_Accepted] = []
         self._keys: list[tuple[int, str, str, str | None, int, int]] = []
         self._new_batches: list[tuple[str, int, float]] = []
-        self._lock(sorted({submission.customer for submission in submissions}))
+        self._valid_keys: set[str] = set()
+        self._buried: set[str] = set()
+        self._lock(submissions)
         wanted = {each.batch for each in submissions if each.batch is not None}
         self._batches = lock_batches(tx, wanted) if wanted else {}
 
     def accept(self, submission: Submission) -> list[Document]:
         """The documents of the submission; if it is refused, this raises and changes nothing."""
+        if submission.access_key is not None and submission.access_key not in self._valid_keys:
+            raise refusals.no_valid_key()
         customer = self._customer(submission)
         if submission.key is not None:
             earlier = self._accepted_before(customer, submission)
@@ -275,13 +285,22 @@ class SubmissionWriter:
 
     # --- customers ---
 
-    def _lock(self, names: Sequence[str]) -> None:
-        if not names:
+    def _lock(self, submissions: Sequence[Submission]) -> None:
+        """Lock and read the customers; behind the locks, look who may submit."""
+        if not submissions:
             return
-        values = (self._tx.connection.array(names),)
-        for row in self._tx.connection.execute(sql("select_for_check"), values).fetchall():
+        run, array = self._tx.connection.execute, self._tx.connection.array
+        names = sorted({submission.customer for submission in submissions})
+        keys = {each.access_key for each in submissions if each.access_key is not None}
+        selected = run(sql("select_for_check"), (array(names),))
+        valid = run(sql("valid_keys"), (array(sorted(keys)), self._now)) if keys else ()
+        for row in selected:
             known = self._known(rows.CustomerRow(*row))
             self._customers[known.name] = known
+        self._valid_keys = {id_ for (id_,) in valid}
+        unknown = [buried_name(name) for name in names if name not in self._customers]
+        if unknown:
+            self._buried = {name for (name,) in run(sql("buried_customers"), (array(unknown),))}
         self._load(self._customers.values())
 
     def _load(self, customers: Iterable[_Customer]) -> None:
@@ -300,6 +319,8 @@ class SubmissionWriter:
         customer = self._customers.get(name)
         if customer is None:
             customer = self._customers[name] = _Customer(0, name, self._tx.rules.classic())
+        if not customer.id and buried_name(name) in self._buried:
+            raise refusals.deleted_customer(name)
         if not customer.id and submission.strict:
             raise unknown_customer(name, hint=f"add it first: fairlead customers add {name}")
         return customer

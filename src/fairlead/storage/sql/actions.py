@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from fairlead.errors import Message, PendingCapReached
+from fairlead.errors import InvalidTransition, Message, PendingCapReached
 from fairlead.model.customers import CustomerSettings
 from fairlead.model.documents import DocumentCheck, EventKind
 from fairlead.model.keys import KeyOwner
@@ -16,7 +17,7 @@ from fairlead.model.states import Action, State, after
 from fairlead.model.submissions import NotBefore
 from fairlead.policy.queue_events import Dropped, MemberChanged, Reset
 from fairlead.storage.sql import ends, reads, rows
-from fairlead.storage.sql.accept import add_customer, lock_customers
+from fairlead.storage.sql.accept import add_customer, buried_name, lock_customers
 from fairlead.storage.sql.batches import settle_batches
 from fairlead.storage.sql.parts import settle_parts
 from fairlead.storage.sql.queries import sql
@@ -118,20 +119,39 @@ def delete_document(tx: Transaction, id_: str, check: DocumentCheck | None = Non
     document = find_document(tx, id_)
     run_check(tx, id_, check)
     texts = reads.known_texts(tx.connection, [id_])
-    if document.state == State.WAITING:
-        cancel_document(tx, id_)
-        tx.write_events()  # before the deletion, so that webhooks get the document
+    if not _delete_row(tx, id_, document):
+        return []
     run = tx.connection.execute
-    run(sql("bury_document"), (document.seq, tx.now))
+    run(sql("bury_document"), (document.seq, id_, document.customer, tx.now))
     run(sql("delete_original"), (document.seq,))
-    run(sql("delete_results"), (tx.connection.array([document.seq]),))
+    texts.update(key for (key,) in run(sql("take_results"), (document.seq,)).fetchall() if key)
     run(sql("delete_metadata_terms"), (document.seq,))
+    run(sql("delete_job_end"), (document.seq,))
     run(sql("take_retry_slot"), (document.seq,))
-    state, priority = run(sql("delete_document"), (document.seq,)).get
-    tx.count_state(state, priority, -1)
     forget_document(tx.connection, id_, document.seq)
     tx.add_event(EventKind.DELETED, document.customer, document.seq)
     return sorted(texts)
+
+
+def _delete_row(tx: Transaction, id_: str, document: DocumentRow) -> bool:
+    """Delete the row of a document; False: another transaction has deleted it.
+
+    On a server, a worker may end the document and a person may retry it until the row is gone.
+    """
+    run, state = tx.connection.execute, document.state
+    while True:
+        if state == State.WAITING:
+            with suppress(InvalidTransition):  # it has ended meanwhile
+                cancel_document(tx, id_)
+            tx.write_events()  # before the deletion, so that webhooks get the document
+        row = run(sql("delete_document"), (document.seq,)).fetchone()
+        if row is not None:
+            ended, priority = row
+            tx.count_state(ended, priority, -1)
+            return True
+        state = run(sql("state_of_document"), (document.seq,)).get
+        if state is None:
+            return False
 
 
 def retry_document(
@@ -186,14 +206,24 @@ def add_key(
 
 
 def revoke_key(tx: Transaction, id_: str) -> None:
-    """Revoke a key; a revoked one does not change."""
+    """Revoke a key; a revoked one does not change.
+
+    A customer's submissions check its key behind the same lock, so none is accepted afterwards.
+    """
+    owner = tx.connection.execute(sql("owner_of_key"), (id_,)).get
+    if owner is not None:
+        lock_customers(tx, [owner])
     row = tx.connection.execute(sql("revoke_access_key"), (tx.now, id_)).fetchone()
     if row is not None:
         tx.add_event(EventKind.KEY_REVOKED, row[0] or NOBODY, key=id_)
 
 
 def add_with_settings(tx: Transaction, name: str, settings: Mapping[str, Any]) -> bool:
-    """Add a customer with these settings; False: it exists and does not change."""
+    """Add a customer with these settings; False: it exists and does not change.
+
+    A deleted customer begins anew.
+    """
+    tx.connection.execute(sql("unbury_customer"), (buried_name(name),))
     if add_customer(tx, name) is None:
         return False
     if settings:
@@ -237,8 +267,8 @@ def reset_customer(tx: Transaction, name: str) -> None:
 def delete_customer(tx: Transaction, name: str) -> bool:
     """Delete a customer with its keys and webhooks; False: it has documents.
 
-    Its events stay without its name and their data, and so do deliveries to webhooks for all
-    customers; its usage stays as numbers.
+    Submissions do not bring it back. Its events stay without its name and their data, and so do
+    deliveries to webhooks for all customers; its usage stays as numbers.
     """
     row, run = _lock(tx, name), tx.connection.execute
     if run(sql("has_documents"), (row.id,)).get:
@@ -250,6 +280,7 @@ def delete_customer(tx: Transaction, name: str) -> bool:
     keys = run(sql("valid_keys_of_customer"), (row.id,)).fetchall()
     for statement in _OF_CUSTOMER:
         run(sql(statement), (row.id,))
+    run(sql("bury_customer"), (buried_name(name), tx.now))
     for (key,) in keys:  # so that servers remove them from their caches
         tx.add_event(EventKind.KEY_REVOKED, NOBODY, key=key)
     tx.add_event(EventKind.CUSTOMER_DELETED, NOBODY)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 from fairlead.errors import BatchEnded, Message, UnknownBatch
 from fairlead.model.batches import Batch, StoredBatch
@@ -55,26 +55,45 @@ def settle_batches(tx: Transaction, ids: Iterable[str | None]) -> None:
     if not batch_ids:
         return
     run = tx.connection.execute
-    for id_, row in lock_batches(tx, batch_ids).items():
-        if row.finished_at is None and not run(sql("is_batch_pending"), (id_,)).get:
-            run(sql("finish_batch"), (tx.now, id_))
-            batch = read_batch(tx.connection, id_).batch
-            counts = {"done": batch.done, "failed": batch.failed, "cancelled": batch.cancelled}
-            tx.add_event(EventKind.BATCH_DONE, row.customer, batch=id_, **counts)
-            tx.add_delivery(row.customer, KINDS[EventKind.BATCH_DONE], to_dict(batch))
+    locked = [row for row in lock_batches(tx, batch_ids).values() if row.finished_at is None]
+    pending = [run(sql("is_batch_pending"), (row.id,)) for row in locked]  # in one round trip
+    ended = [row for row, is_pending in zip(locked, pending, strict=True) if not is_pending.get]
+    for row in ended:
+        run(sql("finish_batch"), (tx.now, row.id))
+    reads = [ask_batch(tx.connection, row.id) for row in ended]
+    for row, read in zip(ended, reads, strict=True):
+        batch = read().batch
+        counts = {"done": batch.done, "failed": batch.failed, "cancelled": batch.cancelled}
+        tx.add_event(EventKind.BATCH_DONE, row.customer, batch=row.id, **counts)
+        tx.add_delivery(row.customer, KINDS[EventKind.BATCH_DONE], to_dict(batch))
 
 
 def read_batch(connection: Connection, id_: str) -> StoredBatch:
-    row = connection.execute(sql("batch"), (id_,)).fetchone()
+    return ask_batch(connection, id_)()
+
+
+def ask_batch(connection: Connection, id_: str) -> Callable[[], StoredBatch]:
+    """Send the queries of a batch; the returned function reads their results."""
+    run = connection.execute
+    row, states = run(sql("batch"), (id_,)), run(sql("states_of_batch"), (id_,))
+    last_pending = run(sql("last_pending_of_batch"), (id_,))
+    return lambda: _batch(id_, row.fetchone(), states.fetchall(), last_pending.get)
+
+
+def _batch(
+    id_: str,
+    row: tuple[Any, ...] | None,
+    states: Iterable[tuple[str, int]],
+    last_pending: str | None,
+) -> StoredBatch:
     if row is None:
         raise unknown_batch(id_)
     _, customer, created_at, finished_at = row
-    numbers = dict(connection.execute(sql("states_of_batch"), (id_,)).fetchall())
+    numbers = dict(states)
     names = ("waiting", "processing", "done", "failed", "cancelled")
     counts = {name: numbers.get(name, 0) for name in names}
     total, pending = sum(counts.values()), counts["waiting"] + counts["processing"]
     progress = round(1 - pending / total, 4) if total else 1.0
-    last = connection.execute(sql("last_pending_of_batch"), (id_,)).get
     batch = Batch(
         id=id_,
         customer=customer,
@@ -84,4 +103,4 @@ def read_batch(connection: Connection, id_: str) -> StoredBatch:
         progress=progress,
         **counts,
     )
-    return StoredBatch(batch, last)
+    return StoredBatch(batch, last_pending)

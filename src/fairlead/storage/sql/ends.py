@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from fairlead.model.documents import (
@@ -15,6 +15,7 @@ from fairlead.model.documents import (
     Done,
     EventKind,
     Failed,
+    JobEnd,
     Moved,
     NewDocument,
     Outcome,
@@ -95,7 +96,11 @@ class _Details(NamedTuple):
     has_result: bool
 
 
-def settle_all(tx: Transaction, outcomes: Sequence[tuple[Claim, Outcome]]) -> list[Saved]:
+def settle_all(
+    tx: Transaction,
+    outcomes: Sequence[tuple[Claim, Outcome]],
+    job_ends: Mapping[Claim, JobEnd],
+) -> list[Saved]:
     """Save the outcomes of claims that are the newest of their document; others are stale."""
     parts = _Parts(tx, outcomes)
     keys = [(claim.number, claim.fence) for claim, _ in outcomes]
@@ -128,7 +133,25 @@ def settle_all(tx: Transaction, outcomes: Sequence[tuple[Claim, Outcome]]) -> li
     parts.write()
     settle_batches(tx, writer.batches)
     settle_parts(tx, writer.ended)
+    _put_job_ends(tx, job_ends, outcomes, saved)
     return saved
+
+
+def _put_job_ends(
+    tx: Transaction,
+    job_ends: Mapping[Claim, JobEnd],
+    outcomes: Iterable[tuple[Claim, Outcome]],
+    saved: Iterable[Saved],
+) -> None:
+    if not job_ends:  # as of all engines
+        return
+    ended = [
+        (claim.number, claim.fence, *end)
+        for (claim, _), how in zip(outcomes, saved, strict=True)
+        if how is Saved.SAVED and (end := job_ends.get(claim)) is not None
+    ]
+    if ended:
+        tx.connection.executemany(sql("put_job_end"), ended)
 
 
 def release(tx: Transaction, claims: Sequence[Claim]) -> list[Saved]:
@@ -427,7 +450,8 @@ class _Parts:
         if owners:
             find = tx.connection.execute
             ids = [find(sql("customer_id"), (name,)).get for name in sorted(owners)]
-            self._customers = {row.id: row for row in lock_customers(tx, ids)}
+            known = [id_ for id_ in ids if id_ is not None]  # others were deleted meanwhile
+            self._customers = {row.id: row for row in lock_customers(tx, known)}
 
     def choose(self, running: Running, detail: _Details, done: Done) -> Done:
         """Choose the parts that become documents; return the result with the number left out."""

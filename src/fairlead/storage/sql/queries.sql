@@ -18,6 +18,16 @@ FROM customers WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id;
 -- A new customer; no row if another process was faster.
 INSERT INTO customers (name, created_at) VALUES (?, ?) ON CONFLICT (name) DO NOTHING RETURNING id;
 
+-- name: bury_customer
+INSERT INTO deleted_customers (name, at) VALUES (?, ?)
+ON CONFLICT (name) DO UPDATE SET at = excluded.at;
+
+-- name: unbury_customer
+DELETE FROM deleted_customers WHERE name = ?;
+
+-- name: buried_customers
+SELECT name FROM deleted_customers WHERE name IN (SELECT value FROM json_each(?));
+
 -- name: save_check
 -- The classic counter and the bytes of the day, after documents were accepted.
 UPDATE customers SET count = ?, counted_at = ?, day = ?, day_bytes = ? WHERE id = ?;
@@ -160,6 +170,18 @@ ON CONFLICT (document) DO UPDATE SET
 
 -- name: forget_interim
 DELETE FROM interim WHERE document IN (SELECT value FROM json_each(?));
+
+-- name: put_job_end
+INSERT INTO job_ends (document, fence, owner, fingerprint) VALUES (?, ?, ?, ?)
+ON CONFLICT (document) DO UPDATE SET
+  fence = excluded.fence, owner = excluded.owner, fingerprint = excluded.fingerprint;
+
+-- name: job_end
+SELECT owner, fingerprint FROM job_ends
+WHERE document = (SELECT seq FROM documents WHERE id = ?) AND fence = ?;
+
+-- name: delete_job_end
+DELETE FROM job_ends WHERE document = ?;
 
 -- name: settled_claims
 SELECT document, settled FROM interim WHERE document IN (SELECT value FROM json_each(?));
@@ -575,7 +597,7 @@ UPDATE documents SET
 WHERE seq = ?1 AND state <> 'waiting' RETURNING seq;
 
 -- name: bury_document
-INSERT INTO deleted (seq, id, customer, at) SELECT seq, id, customer, ?2 FROM documents WHERE seq = ?1;
+INSERT INTO deleted (seq, id, customer, at) VALUES (?, ?, ?, ?);
 
 -- name: delete_results
 DELETE FROM results WHERE document IN (SELECT value FROM json_each(?));
@@ -587,7 +609,11 @@ SELECT name, sha256 FROM documents WHERE parent = ?;
 DELETE FROM originals WHERE document = ?;
 
 -- name: delete_document
-DELETE FROM documents WHERE seq = ? RETURNING state, priority;
+-- Nothing where it is pending.
+DELETE FROM documents WHERE seq = ? AND state <> 'waiting' RETURNING state, priority;
+
+-- name: take_results
+DELETE FROM results WHERE document = ? RETURNING key;
 
 -- name: find_deleted
 SELECT 1 FROM deleted WHERE id = ?;
@@ -712,6 +738,14 @@ VALUES (?, ?, ?, ?, ?, ?, ?);
 
 -- name: access_key_sha256
 SELECT sha256 FROM access_keys WHERE id = ?;
+
+-- name: valid_keys
+SELECT id FROM access_keys
+WHERE id IN (SELECT value FROM json_each(?)) AND revoked_at IS NULL
+  AND (expires_at IS NULL OR expires_at > ?);
+
+-- name: owner_of_key
+SELECT customer FROM access_keys WHERE id = ? AND customer IS NOT NULL;
 
 -- name: revoke_access_key
 UPDATE access_keys SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL RETURNING customer;

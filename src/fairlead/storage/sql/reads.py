@@ -15,6 +15,7 @@ from fairlead.model.documents import (
     CheckedDocument,
     Document,
     Event,
+    JobEnd,
     ShortTexts,
     StoredDocument,
     StoredResult,
@@ -203,22 +204,21 @@ def usage(connection: Connection, customer: str | None, first: int, last: int) -
 # --- customers and the queue ---
 
 
-def customer(
-    own: Connection,
-    whole: Connection,
-    rules: Rules,
-    now: float,
-    name: str,
-    *,
-    among_others: bool = False,
-) -> CustomerRecord:
-    """A customer, with its numbers in the queue."""
-    row = own.execute(rows.CUSTOMER_SELECT + " WHERE c.name = ?", (name,)).fetchone()
+def customer_row(connection: Connection, name: str) -> rows.Row:
+    """The row of a customer, for `customer`."""
+    row = connection.execute(rows.CUSTOMER_SELECT + " WHERE c.name = ?", (name,)).fetchone()
     if row is None:
         raise unknown_customer(name)
-    loaded = load_folded(whole, rules, {row[0]}, with_touched=among_others)
+    return row
+
+
+def customer(
+    connection: Connection, rules: Rules, now: float, row: rows.Row, *, among_others: bool = False
+) -> CustomerRecord:
+    """A customer, with its numbers in the queue; the connection sees all customers."""
+    loaded = load_folded(connection, rules, {row[0]}, with_touched=among_others)
     loaded.load_unknown(1)
-    count_places = _counter_of_places(whole, loaded) if among_others else lambda _: (0, 0)
+    count_places = _counter_of_places(connection, loaded) if among_others else lambda _: (0, 0)
     return _customer(row, loaded, now, count_places)
 
 
@@ -239,19 +239,23 @@ def unknown_customer(name: str, *, hint: str = "see: fairlead customers list") -
     return UnknownCustomer(Message("unknown customer {name}", name=repr(name), hint=hint))
 
 
+def customer_rows(connection: Connection, names: Collection[str] | None) -> list[rows.Row]:
+    """The rows of the customers of these names, or of all, for `customers`."""
+    where = "" if names is None else " WHERE c.name IN (SELECT value FROM json_each(?))"
+    values = () if names is None else (connection.array(sorted(names)),)
+    query = rows.CUSTOMER_SELECT + where + " ORDER BY c.name"
+    return connection.execute(query, values).fetchall()
+
+
 def customers(
-    own: Connection,
-    whole: Connection,
+    connection: Connection,
     rules: Rules,
     now: float,
-    names: Collection[str] | None = None,
+    selected: Sequence[rows.Row],
+    ids: Collection[int] | None,
 ) -> list[CustomerRecord]:
-    """The customers of these names, or all."""
-    where = "" if names is None else " WHERE c.name IN (SELECT value FROM json_each(?))"
-    values = () if names is None else (own.array(sorted(names)),)
-    query = rows.CUSTOMER_SELECT + where + " ORDER BY c.name"
-    selected = own.execute(query, values).fetchall()
-    loaded = load_folded(whole, rules, None if names is None else {row[0] for row in selected})
+    """Customers with their numbers in the queue; `ids`: None for all."""
+    loaded = load_folded(connection, rules, ids)
     loaded.load_unknown(1)
     count_places = figures.counter_of_places(loaded.queue)
     return [_customer(row, loaded, now, count_places) for row in selected]
@@ -449,6 +453,11 @@ def known_texts(connection: Connection, ids: Iterable[str]) -> set[str]:
 
 def asking_steps(connection: Connection, least: int) -> list[AskingStep]:
     return [AskingStep(*row) for row in connection.execute(sql("asking_steps"), (least,))]
+
+
+def job_end(connection: Connection, id_: str, fence: int) -> JobEnd | None:
+    row = connection.execute(sql("job_end"), (id_, fence)).fetchone()
+    return None if row is None else JobEnd(*row)
 
 
 def interim_keys(connection: Connection) -> set[str]:

@@ -243,6 +243,8 @@ TABLES = (
     "batches",
     "metadata_terms",
     "interim",
+    "job_ends",
+    "deleted_customers",
     "idempotency_keys",
     "waiting",
     "delayed",

@@ -22,6 +22,11 @@ CREATE TABLE customers (                -- submissions and settings lock the row
   settings TEXT NOT NULL DEFAULT '{}'   -- JSON, those that differ from the defaults
 ) STRICT;
 
+CREATE TABLE deleted_customers (        -- no submission brings them back, only an operator
+  name TEXT PRIMARY KEY,                -- a SHA-256 of it
+  at REAL NOT NULL
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE documents (                -- inserted at acceptance, updated once at the end
   seq INTEGER PRIMARY KEY,              -- the arrival number
   id TEXT NOT NULL UNIQUE,
@@ -136,6 +141,13 @@ CREATE TABLE interim (                  -- results of finished steps of a pendin
   later INTEGER NOT NULL,               -- how often the step has asked to be called again later
   body BLOB NOT NULL,                   -- an `Interim`
   keys TEXT NOT NULL                    -- JSON: the keys of its blobs
+) STRICT;
+
+CREATE TABLE job_ends (                 -- the last end of a pulled job, which may be sent again
+  document INTEGER PRIMARY KEY,
+  fence INTEGER NOT NULL,
+  owner TEXT NOT NULL,                  -- the API key of the job
+  fingerprint TEXT NOT NULL             -- of what ended it
 ) STRICT;
 
 CREATE TABLE idempotency_keys (

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Concatenate, ParamSpec, TypeVar
 from uuid import uuid4
 
@@ -20,6 +21,7 @@ from fairlead.model.documents import (
     Document,
     DocumentCheck,
     Event,
+    JobEnd,
     Outcome,
     Progress,
     Saved,
@@ -131,6 +133,9 @@ class Store(ABC):
 
         `whole`: it sees all customers, also within `seen_by`.
         """
+
+    def _see_all(self, connection: Connection) -> None:  # noqa: B027 (most see all anyway)
+        """Let a connection of `_reading` see all customers from now on, in the same snapshot."""
 
     @abstractmethod
     def _now(self, connection: Connection) -> float:
@@ -265,9 +270,17 @@ class Store(ABC):
         """Save the outcome of a claim; a stale one changes nothing."""
         return self.finish_all([(claim, outcome)])[0]
 
-    def finish_all(self, outcomes: Sequence[tuple[Claim, Outcome]]) -> list[Saved]:
-        """Save many outcomes in one transaction."""
-        return self._write(lambda tx: ends.settle_all(tx, outcomes), folds=True)
+    def finish_all(
+        self,
+        outcomes: Sequence[tuple[Claim, Outcome]],
+        job_ends: Mapping[Claim, JobEnd] = MappingProxyType({}),
+    ) -> list[Saved]:
+        """Save many outcomes in one transaction, and who ended the claims of pulled jobs."""
+        return self._write(lambda tx: ends.settle_all(tx, outcomes, job_ends), folds=True)
+
+    def job_end(self, id_: str, fence: int) -> JobEnd | None:
+        """How the last pulled job of a document ended; None: it had another fence."""
+        return self._read_whole(reads.job_end, id_, fence)
 
     def keep_interim(self, interims: Sequence[tuple[Claim, Interim]]) -> list[Saved]:
         """Store results of steps until the document ends; a stale claim changes nothing.
@@ -617,15 +630,19 @@ class Store(ABC):
 
     def customer(self, name: str, *, among_others: bool = False) -> CustomerRecord:
         """A customer; `among_others`: including the accounts before it, under fair."""
-        with self._reading() as own, self._reading(whole=True) as whole:
-            return reads.customer(
-                own, whole, self._rules(), self._now(whole), name, among_others=among_others
-            )
+        with self._reading() as connection:
+            row = reads.customer_row(connection, name)
+            self._see_all(connection)
+            rules, now = self._rules(), self._now(connection)
+            return reads.customer(connection, rules, now, row, among_others=among_others)
 
     def customers(self, names: Collection[str] | None = None) -> list[CustomerRecord]:
         """The customers of these names, or all, by name; unknown ones are left out."""
-        with self._reading() as own, self._reading(whole=True) as whole:
-            return reads.customers(own, whole, self._rules(), self._now(whole), names)
+        with self._reading() as connection:
+            selected = reads.customer_rows(connection, names)
+            self._see_all(connection)
+            ids = None if names is None else {row[0] for row in selected}
+            return reads.customers(connection, self._rules(), self._now(connection), selected, ids)
 
     def events(
         self, after: int = 0, limit: int = 1000, *, customer: str | None = None
