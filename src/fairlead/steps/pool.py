@@ -306,7 +306,6 @@ class StepPool:
     def _start_again(self) -> None:
         """Start the jobs that must run alone, each in an empty process."""
         while self._alone and (process := self._empty_process()) is not None:
-            process.is_exclusive = True
             process.start(self._alone.popleft())
 
     def _empty_process(self) -> StepProcess | None:
@@ -375,7 +374,6 @@ class StepPool:
         if not runs:
             process.fail(f"it ended the job {answer.id[:40]!r}, which it does not have")
             return
-        process.is_exclusive = False
         before = answer.seconds if self.mean is None else self.mean
         self.mean = before + _WEIGHT * (answer.seconds - before)
         self._end(runs[0], answer.outcome, answer.seconds)
@@ -453,6 +451,7 @@ class StepPool:
             run.spent += max(0.0, now - run.began)
             run.began = run.deadline = inf
             run.is_sent = run.is_overdue = False
+            run.is_alone = True
             self._progress.pop(run.job.id, None)
             self._alone.append(run)
 

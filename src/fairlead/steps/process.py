@@ -39,6 +39,7 @@ class JobRun:
     deadline: float = inf
     spent: float = 0.0  # seconds of runs that others ended
     is_sent: bool = False
+    is_alone: bool = False  # no other job may be in its process
     is_cancelled: bool = False
     is_overdue: bool = False
 
@@ -60,7 +61,6 @@ class StepProcess:
         self.pid: int | None = None
         self.is_ready = False
         self.is_stale = False  # whether it gets no more jobs, and ends without them
-        self.is_exclusive = False  # whether it runs one job alone
         self.is_over_memory = False
         self.jobs_begun = 0
         self.failure: str | None = None
@@ -82,6 +82,11 @@ class StepProcess:
     @property
     def takes_jobs(self) -> bool:
         return not (self.is_stale or self.is_ending or self.is_exclusive)
+
+    @property
+    def is_exclusive(self) -> bool:
+        """Whether its only job must run alone."""
+        return bool(self.jobs) and self.jobs[0].is_alone
 
     @property
     def has_unsent(self) -> bool:
