@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import select
 import signal
 import time
 from collections import deque
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from stepkit import RunningPool, make_job, write_module
+from stepkit import LONGEST_WAIT, RunningPool, make_job, write_module
 
 from fairlead.backoff import Backoff
 from fairlead.steps.outcomes import Died, Outcome, Raised, Returned, StepEnd, StepRefused, TimedOut
@@ -236,6 +237,17 @@ def descriptors() -> set[Path]:
     return set(Path("/proc/self/fd").iterdir())
 
 
+def has_ended(pid: int) -> bool:
+    """Whether it ends, or has; those of a killed template are killed by the system."""
+    try:
+        end = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    readable, _, _ = select.select([end], [], [], LONGEST_WAIT)
+    os.close(end)
+    return bool(readable)
+
+
 def check_random_jobs(folder: Path, step: str, script: Script, seed: int) -> None:
     write_module(folder, STEPS)
     before = descriptors()
@@ -248,7 +260,7 @@ def check_random_jobs(folder: Path, step: str, script: Script, seed: int) -> Non
         assert not running.registered()
     run.check_ends()
     assert descriptors() == before
-    assert not [pid for pid in run.pids if Path(f"/proc/{pid}").exists()]
+    assert not [pid for pid in run.pids if not has_ended(pid)]
     assert len({process for own in run.processes.values() for process in own}) > 5
 
 
