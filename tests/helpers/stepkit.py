@@ -86,7 +86,19 @@ class RunningPool(AbstractContextManager["RunningPool"]):
             if condition():
                 return
             assert time.monotonic() < give_up, "the step process says nothing"
-            self._selector.select(max(0.0, min(self.pool.deadline(), give_up) - time.monotonic()))
+            self.select()
+
+    def select(self, longest: float = LONGEST_WAIT) -> None:
+        """Wait as the engine does."""
+        self._selector.select(min(longest, max(0.0, self.pool.deadline() - time.monotonic())))
+
+    def readable(self) -> list[object]:
+        """What `poll` has left unread."""
+        return [key.fileobj for key, _ in self._selector.select(0)]
+
+    def registered(self) -> int:
+        """How many descriptors the pool waits for."""
+        return len(self._selector.get_map())
 
     def ready(self) -> RunningPool:
         self.wait_until(lambda: self.pool.free() or self.pool.problem)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
+import select
+import signal
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
@@ -12,7 +15,7 @@ from typing import Any
 import pytest
 
 from fairlead import Fairlead
-from fairlead.model.documents import Document
+from fairlead.model.documents import Document, EventKind
 from fairlead.model.engines import StepUse
 from fairlead.model.states import State
 from fairlead.worker.engine import LocalEngine
@@ -40,7 +43,7 @@ def one(job):
     return until_released(job)
 
 def quick(job):
-    return job.name
+    return until_released(job) if job.name == "long.txt" else job.name
 """
 PIPELINES = {
     "default": {"steps": ["read"]},
@@ -209,30 +212,35 @@ def test_an_engine_reports_its_steps(tmp_path: Path, here: Path) -> None:
     assert {"default", "computing"} < set(report.queues)
 
 
+@pytest.mark.parametrize("pipeline", ["plain-step", "quick"])
 def test_documents_claimed_ahead_do_not_wait_behind_a_long_one(
-    fairlead: Fairlead, here: Path
+    fairlead: Fairlead, here: Path, pipeline: str
 ) -> None:
-    """Those of a short step are given back once, and not claimed again meanwhile."""
-    quick = [fairlead.submit("acme", b"x", name=f"{n}.txt", pipeline="quick") for n in range(40)]
+    """Those of a short step are given back once, with their files, and not claimed again."""
+    content = b"x" * 100_000
+    quick = [fairlead.submit("acme", content, name=f"{n}.txt", pipeline="quick") for n in range(40)]
     held: Document | None = None
 
     def look(_engine: LocalEngine) -> bool:
         nonlocal held
         if held is None and fairlead.document(quick[-1].id).state is State.DONE:
-            held = fairlead.submit("bolt", b"x", name="long.txt", pipeline="plain-step")
+            held = fairlead.submit("bolt", content, name="long.txt", pipeline=pipeline)
         elif held is not None and len(quick) == 40 and (here / held.id).exists():
-            quick.extend(
-                fairlead.submit("acme", b"x", name=f"{n}.txt", pipeline="quick") for n in range(40)
-            )
-        elif _seconds(fairlead, held) > 1.5 and not (here / "released").exists():
+            more = [(content, f"{n}.txt") for n in range(40)]
+            quick.extend(fairlead.submit_many("acme", more, pipeline="quick"))
+        elif (
+            held is not None and _seconds(fairlead, held) > 1.5 and not (here / "released").exists()
+        ):
             assert processing(fairlead) == 1
+            originals = list(fairlead.folder.job_dirs.rglob("original"))
+            assert [path.parents[1].name.split(".")[0] for path in originals] == [held.id]
             (here / "released").touch()
         ended = [fairlead.document(document.id).state is State.DONE for document in quick]
         return len(ended) == 80 and all(ended)
 
     run_until(fairlead, 1, look)
     released = [event for event in fairlead.store.events(0, 1000) if event.kind.value == "released"]
-    assert len(released) <= 48, "what one claim takes ahead"
+    assert len(released) <= 48 + 15, "what one claim takes ahead, and what lies ready"
 
 
 def _seconds(fairlead: Fairlead, document: Document | None) -> float:
@@ -266,3 +274,85 @@ def test_pipelines_of_a_changed_file_are_served_without_a_restart(
 
         run_until(fairlead, 1, look)
         assert fairlead.store.pipelines()["new"].max_running == 2
+
+
+def test_a_claim_of_a_running_document_holds_up_no_other(fairlead: Fairlead, here: Path) -> None:
+    """A step that does not look at `cancelled` runs on while the document is claimed again."""
+    long = fairlead.submit("acme", b"x", name="long.txt", pipeline="quick")
+    others: list[Document] = []
+    claims = 0
+
+    def look(_engine: LocalEngine) -> bool:
+        nonlocal claims
+        kinds = [event.kind for event in fairlead.store.events_of(long.id)]
+        claims = kinds.count(EventKind.CLAIMED)
+        if claims == 1 and (here / long.id).exists() and EventKind.CANCELLED not in kinds:
+            fairlead.cancel(long.id)
+            fairlead.retry(long.id)
+        elif claims == 2 and not others:
+            others.append(fairlead.submit("bolt", b"x", name="b.txt", pipeline="quick"))
+        elif others and fairlead.document(others[0].id).state is State.DONE:
+            (here / "released").touch()
+        elif others:
+            assert _seconds(fairlead, long) < 30, "the other document waits"
+        return fairlead.document(long.id).state is State.DONE
+
+    run_until(fairlead, 3, look)
+    assert claims == 2
+
+
+def test_a_quota_that_permits_a_start_wakes_no_engine_without_a_free_place(
+    tmp_path: Path, here: Path
+) -> None:
+    pipelines = {"limited": {"steps": ["places_of_test:until_released"], "limit": "1/s"}}
+    pauses: list[float] = []
+    with Fairlead(tmp_path / "data", settings={"pipelines": pipelines}) as fairlead:
+        first, _ = fairlead.submit_many("acme", [b"x", b"y"], pipeline="limited")
+
+        def look(engine: LocalEngine) -> bool:
+            if not pauses and _seconds(fairlead, first) > 1.2:
+                pauses.append(engine._sleep_seconds())
+                (here / "released").touch()
+            return bool(pauses)
+
+        run_until(fairlead, 1, look)
+    assert pauses[0] > 0
+
+
+def test_a_document_that_is_read_passes_its_steps_after_its_pipeline_was_removed(
+    fairlead: Fairlead, here: Path
+) -> None:
+    (here / "released").touch()
+    document = fairlead.submit("acme", b"words", name="a.txt", pipeline="computing")
+
+    def look(engine: LocalEngine) -> bool:
+        if any(slot.claim for slot in engine.workers.slots) and "computing" in engine.runner.queues:
+            left = [own for own in engine.runner._served.values() if own.name == "default"]
+            engine.runner._read_pipelines = lambda: left
+            engine.runner.follow_settings()
+            assert not engine.runner._pools
+        return fairlead.document(document.id).state is State.DONE
+
+    run_until(fairlead, 1, look)
+    assert fairlead.result(document.id).text == "well"
+
+
+def test_an_engine_that_has_slept_finds_a_dead_process_before_it_starts_a_document(
+    fairlead: Fairlead,
+) -> None:
+    """The engine of a Celery worker sleeps between two messages."""
+    engine = fairlead.services.engine(1)
+    try:
+        for number in range(2):
+            document = fairlead.submit("acme", b"x", name=f"{number}.txt", pipeline="quick")
+            while fairlead.document(document.id).state is not State.DONE:
+                engine.work(1.0)
+            for pid in engine.runner._pools["places_of_test:quick"].pids():
+                end = os.pidfd_open(pid)
+                os.kill(pid, signal.SIGKILL)
+                assert select.select([end], [], [], 60)[0]
+                os.close(end)
+        kinds = [event.kind for event in fairlead.store.events_of(document.id)]
+        assert kinds.count(EventKind.CLAIMED) == 1
+    finally:
+        engine.close()

@@ -19,6 +19,7 @@ from fairlead.worker.prefetch import (
     AHEAD_SECONDS,
     MOST_AHEAD,
     MOST_AHEAD_OF_SLOW_CLAIMS,
+    STUCK_SECONDS,
     Prefetch,
 )
 from fairlead.worker.result_saver import FinishedJob
@@ -62,6 +63,7 @@ def test_however_short_documents_are_there_is_an_end() -> None:
     prefetch = Prefetch()
     prefetch.learn(0.0)
     assert prefetch.wanted(0, 64) == MOST_AHEAD
+    assert prefetch.wanted(0, 64, STUCK_SECONDS + 0.01) == 0  # what would be given back at once
 
 
 def test_where_claims_are_slow_more_is_claimed_ahead() -> None:

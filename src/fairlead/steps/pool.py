@@ -35,7 +35,7 @@ from fairlead.steps.outcomes import (
     StepOptions,
     TimedOut,
 )
-from fairlead.steps.process import JobRun, StepProcess
+from fairlead.steps.process import STUCK_SECONDS, JobRun, StepProcess
 from fairlead.steps.process_slots import ProcessSlots
 from fairlead.steps.sources import SourceWatch
 from fairlead.steps.template import StepTemplate, TemplateEnded
@@ -57,7 +57,6 @@ READY_SECONDS = 0.03
 MOST_READY = 15
 AHEAD_SECONDS = 0.04
 MOST_AHEAD = 48
-STUCK_SECONDS = 0.5
 _WEIGHT = 0.1
 _CANCELLED = Raised("the document was cancelled", "")
 
@@ -143,21 +142,23 @@ class StepPool:
 
         `busy` is for how many seconds they have had to wait for something else.
         """
-        if self.mean is None or self._alone:
+        busy = max(busy, self.busy_seconds())
+        if self.mean is None or self._alone or busy > STUCK_SECONDS:
             return 0
-        seconds = max(self.mean, self._busy_seconds(), busy, 1e-6)
+        seconds = max(self.mean, busy, 1e-6)
         return min(MOST_AHEAD, int(AHEAD_SECONDS * self.capacity / seconds))
 
     def free(self) -> int:
         """How many jobs may begin now."""
-        return max(0, self.capacity - self.busy - len(self._alone))
+        taken = sum(self._taken(process) for process in self._processes.values())
+        return max(0, self.capacity - taken - len(self._alone))
 
     def gather_seconds(self) -> float:
         """How long answers may gather while every process has jobs ready behind one."""
         behind = min(len(process.jobs) - 1 for process in self._processes.values())
         return 0.0 if self.mean is None else min(READY_SECONDS, max(0, behind) * self.mean) / 2
 
-    def _busy_seconds(self) -> float:
+    def busy_seconds(self) -> float:
         """For how many seconds all processes have been busy with the same jobs."""
         if self.busy < self.capacity:
             return 0.0
@@ -180,7 +181,7 @@ class StepPool:
         return self.problem
 
     def start(self, job: StepJob) -> None:
-        """JobRun the step on a document, behind others if `free` says so."""
+        """Run the step on a document, behind others if `free` says so."""
         self._place(JobRun(job))
 
     def cancel_job(self, id_: str) -> None:
@@ -189,10 +190,13 @@ class StepPool:
             for run in process.jobs:
                 if run.job.id == id_:
                     run.is_cancelled = True
-                    process.send(CancelJob(id_))
+                    if process.is_ready:
+                        process.send(CancelJob(id_))
+            if not process.is_ready:
+                self._end_cancelled(process.jobs)
         for run in self._alone:
             run.is_cancelled |= run.job.id == id_
-        self._end_cancelled()
+        self._end_cancelled(self._alone)
         self.flush()
 
     def progress(self) -> dict[str, tuple[int, int]]:
@@ -214,6 +218,7 @@ class StepPool:
         self._end_over_time(now)
         self._end_over_memory(now)
         self._end_slow_import(now)
+        self._end_slow_starts(now)
         self._withdraw_stuck(now)
         self._reload_changed(now)
         self._replace(now)
@@ -235,22 +240,13 @@ class StepPool:
     def deadline(self) -> float:
         """The monotonic time at which to call `poll` even if nothing is readable."""
         now = time.monotonic()
-        times = [self._next_look]
-        if self._template is None:
-            times.append(self._next_start)
-        elif self._template.loaded is None:
-            times.append(self._template.started_at + self._import_limit)
-        running = [run for process in self._processes.values() for run in process.running()]
-        times += [run.deadline for run in running]
+        times = [self._next_look, self._template_deadline()]
+        times += [self._process_deadline(process, now) for process in self._processes.values()]
         if self._ends or self._returned:
             times.append(now)
-        if any(process.has_unsent for process in self._processes.values()):
-            times.append(now + FLUSH_SECONDS)
-        if any(len(process.jobs) > 1 for process in self._processes.values()):
-            times.append(now + STUCK_SECONDS)
         if self.options is not None and self.options.processes is not None:
             times.append(now + SLOT_CHECK_SECONDS)
-        if running and self._memory_limit is not None:
+        if self.busy and self._memory_limit is not None:
             times.append(self._next_memory_check)
         return min(times)
 
@@ -295,11 +291,13 @@ class StepPool:
         if self.options is None or self.options.concurrency > 1 or self.mean is None or self._alone:
             return None
         depth = min(MOST_READY, int(READY_SECONDS / max(self.mean, 1e-6)))
+        now = time.monotonic()
         return min(
             (
                 process
                 for process in self._processes.values()
                 if process.takes_jobs and process.is_ready and 0 < len(process.jobs) <= depth
+                if not process.is_stuck(now)
             ),
             key=lambda process: len(process.jobs),
             default=None,
@@ -308,7 +306,6 @@ class StepPool:
     def _start_again(self) -> None:
         """Start the jobs that must run alone, each in an empty process."""
         while self._alone and (process := self._empty_process()) is not None:
-            process.is_exclusive = True
             process.start(self._alone.popleft())
 
     def _empty_process(self) -> StepProcess | None:
@@ -323,19 +320,30 @@ class StepPool:
         self._progress.pop(run.job.id, None)
         self._ends.append(StepEnd(run.job, outcome, run.spent + seconds))
 
-    def _end_cancelled(self) -> None:
-        """A cancelled job does not begin again."""
-        for run in [run for run in self._alone if run.is_cancelled]:
-            self._alone.remove(run)
+    def _end_cancelled(self, runs: deque[JobRun]) -> None:
+        """A cancelled job does not begin, or not again."""
+        for run in [run for run in runs if run.is_cancelled]:
+            runs.remove(run)
             self._end(run, _CANCELLED, 0.0)
 
     def _load(self, process: StepProcess) -> int:
         """How many of the places of a process are taken."""
-        concurrency = 1 if self.options is None else self.options.concurrency
-        return concurrency if process.is_exclusive else min(concurrency, len(process.jobs))
+        number = self._concurrency
+        return number if process.is_exclusive else min(number, len(process.jobs))
+
+    @property
+    def _concurrency(self) -> int:
+        return 1 if self.options is None else self.options.concurrency
+
+    def _taken(self, process: StepProcess) -> int:
+        """How many jobs cannot start because of a process: those that it has, or its places."""
+        is_closed = self._is_counted(process) and not process.takes_jobs
+        return self._concurrency if is_closed else self._load(process)
 
     def _return(self, runs: Iterable[JobRun]) -> None:
-        self._returned += [run.job for run in runs]
+        waiting = deque(runs)
+        self._end_cancelled(waiting)
+        self._returned += [run.job for run in waiting]
 
     # --- messages ---
 
@@ -350,7 +358,7 @@ class StepPool:
     def _handle(self, process: StepProcess, answer: Answer) -> None:
         if isinstance(answer, Ready):
             process.note_ready()
-            self._failed_starts = 0
+            self._note_good_start()
         elif isinstance(answer, LoadFailed):
             process.failure = answer.sentence
         elif isinstance(answer, JobAdvanced):
@@ -366,7 +374,6 @@ class StepPool:
         if not runs:
             process.fail(f"it ended the job {answer.id[:40]!r}, which it does not have")
             return
-        process.is_exclusive = False
         before = answer.seconds if self.mean is None else self.mean
         self.mean = before + _WEIGHT * (answer.seconds - before)
         self._end(runs[0], answer.outcome, answer.seconds)
@@ -394,8 +401,7 @@ class StepPool:
 
     def _note_loaded(self, loaded: Loaded) -> None:
         self.options, self.problem = loaded.options, None
-        self._backoff.succeeded()
-        self._failed_starts = 0
+        self._note_good_start()
         if self._reloads:
             self._watch, self._next_look = SourceWatch(loaded.sources), 0.0
 
@@ -403,22 +409,32 @@ class StepPool:
 
     def _handle_process_end(self, process: StepProcess, how: str) -> None:
         """A single running job is to blame for the end; each of several runs again alone."""
+        process.note_end()
         for answer in process.receive():  # its last words
             self._handle(process, answer)
         del self._processes[process.number]
         self._close_socket(process)
         how = process.failure or how
-        running, behind = process.running(), process.behind()
-        self._return(behind)
         if not process.is_ready and not process.is_stale:
             self._note_failed_start(f"its process ended before it was ready ({how})")
-        now = time.monotonic()
-        if len(running) == 1 and not (process.is_over_memory and process.jobs_begun > 1):
-            outcome = self._outcome_of_death(running[0], process, how)
-            self._end(running[0], outcome, now - running[0].began)
+        begun = [run for run in process.running() if run.is_sent]
+        not_begun = [run for run in process.jobs if run not in begun]
+        if process.is_exclusive:
+            self._alone.extendleft(not_begun)
         else:
-            self._run_again_alone(running, now)
-        self._end_cancelled()
+            self._return(not_begun)
+        now = time.monotonic()
+        if begun and begun == process.ran_last and self._is_guilty(process):
+            outcome = self._outcome_of_death(begun[0], process, how)
+            self._end(begun[0], outcome, now - begun[0].began)
+        else:
+            self._run_again_alone(begun, now)
+        self._end_cancelled(self._alone)
+
+    def _is_guilty(self, process: StepProcess) -> bool:
+        """Whether a single job ran last, and no earlier one can have ended the process."""
+        is_grown = process.is_over_memory and process.jobs_begun > 1
+        return len(process.ran_last) == 1 and not is_grown
 
     def _outcome_of_death(self, run: JobRun, process: StepProcess, how: str) -> Outcome:
         if run.is_cancelled:
@@ -432,9 +448,10 @@ class StepPool:
     def _run_again_alone(self, runs: Iterable[JobRun], now: float) -> None:
         """Queue each job to run alone. Overdue jobs, the likely cause, come last."""
         for run in sorted(runs, key=lambda run: run.is_overdue):
-            run.spent += now - run.began
+            run.spent += max(0.0, now - run.began)
             run.began = run.deadline = inf
-            run.is_overdue = False
+            run.is_sent = run.is_overdue = False
+            run.is_alone = True
             self._progress.pop(run.job.id, None)
             self._alone.append(run)
 
@@ -451,6 +468,10 @@ class StepPool:
             self._note_failed_start(f"its process ended while it imported the module ({how})")
         else:
             self._next_start = time.monotonic() + self._backoff.failed()
+
+    def _note_good_start(self) -> None:
+        self._backoff.succeeded()
+        self._failed_starts = 0
 
     def _note_failed_start(self, why: str) -> None:
         """Log the failure and start again after a pause: the cause may be temporary."""
@@ -476,17 +497,25 @@ class StepPool:
 
     def _start_process(self) -> StepProcess | None:
         """A new process; None: there are as many as there may be."""
-        is_full = (
-            sum(not own.is_stale for own in self._processes.values()) >= self._most_processes()
-        )
+        number = sum(self._is_counted(process) for process in self._processes.values())
         template, options = self._template, self.options
+        is_full = number >= self._most_processes()
         if is_full or template is None or options is None or self._is_pausing:
             return None
         self._last_number += 1
-        process = StepProcess(template, self._last_number, self.reference, options)
+        try:
+            process = StepProcess(template, self._last_number, self.reference, options)
+        except OSError as error:
+            self._note_failed_start(f"no process can be started ({error})")
+            return None
         self._processes[process.number] = process
         self._selector.register(process.socket, selectors.EVENT_READ)
         return process
+
+    def _is_counted(self, process: StepProcess) -> bool:
+        """Whether it is one of so many. A stale one counts only if the step bounds them itself."""
+        is_bounded = self.options is not None and self.options.processes is not None
+        return is_bounded or not process.is_stale
 
     def _close_socket(self, process: StepProcess) -> None:
         self._selector.unregister(process.socket)
@@ -566,9 +595,29 @@ class StepPool:
             )
             template.kill()
 
+    def _end_slow_starts(self, now: float) -> None:
+        """Kill processes that do not become ready: one that is not forked imports the step."""
+        for process in self._processes.values():
+            if not process.is_ready and now >= process.started_at + self._import_limit:
+                process.fail(f"it was not ready within {self._import_limit:g} s (import_limit)")
+
+    def _template_deadline(self) -> float:
+        template = self._template
+        if template is None or self._is_pausing:
+            return self._next_start
+        return inf if template.loaded is not None else template.started_at + self._import_limit
+
+    def _process_deadline(self, process: StepProcess, now: float) -> float:
+        if process.is_ending:  # its template will tell the end, which may take a while
+            return inf
+        if not process.is_ready:
+            return process.started_at + self._import_limit
+        flush = now + FLUSH_SECONDS if process.has_unsent else inf
+        withdrawal = now + STUCK_SECONDS if len(process.jobs) > 1 else inf
+        return min(process.next_end, flush, withdrawal)
+
     def _withdraw_stuck(self, now: float) -> None:
         """Take back jobs from behind one that takes long; they may begin elsewhere."""
         for process in self._processes.values():
-            running = process.running()
-            if running and now - running[0].began > STUCK_SECONDS:
+            if process.is_stuck(now):
                 process.withdraw()

@@ -26,10 +26,11 @@ from fairlead.steps.outcomes import StepJob, StepOptions
 from fairlead.steps.output import LineReader
 from fairlead.steps.template import StepTemplate, log_line
 
+STUCK_SECONDS = 0.5
 _LONGEST_MESSAGE = 1 << 24
 
 
-@dataclass
+@dataclass(eq=False)
 class JobRun:
     """A job, and when it began in its process, if it has."""
 
@@ -37,6 +38,8 @@ class JobRun:
     began: float = inf
     deadline: float = inf
     spent: float = 0.0  # seconds of runs that others ended
+    is_sent: bool = False
+    is_alone: bool = False  # no other job may be in its process
     is_cancelled: bool = False
     is_overdue: bool = False
 
@@ -53,20 +56,23 @@ class StepProcess:
         self.template = template
         self.options = options
         self.number = number
+        self.started_at = time.monotonic()
         self.jobs: deque[JobRun] = deque()
         self.pid: int | None = None
         self.is_ready = False
         self.is_stale = False  # whether it gets no more jobs, and ends without them
-        self.is_exclusive = False  # whether it runs one job alone
         self.is_over_memory = False
         self.jobs_begun = 0
         self.failure: str | None = None
         """What it did against the protocol, for which it was killed."""
-        self._is_ending = False
+        self.is_ending = False
+        self.ran_last: list[JobRun] = []
+        """The jobs that ran when it ended or was killed; its last words may end some of them."""
         self._is_withdrawing = False
         self._reference = reference
         self._answers: list[Answer] = []
         self._unsent = b""
+        self._sending: list[JobRun] = []  # whose message is not in the socket yet
         self._lines = LineReader(self._take)
         self.socket = template.start_process(number)
         setup = template.first_message()
@@ -75,17 +81,32 @@ class StepProcess:
 
     @property
     def takes_jobs(self) -> bool:
-        return not (self.is_stale or self._is_ending or self.is_exclusive)
+        return not (self.is_stale or self.is_ending or self.is_exclusive)
+
+    @property
+    def is_exclusive(self) -> bool:
+        """Whether its only job must run alone."""
+        return bool(self.jobs) and self.jobs[0].is_alone
 
     @property
     def has_unsent(self) -> bool:
         """Whether the socket was full, so that `flush` must try again."""
         return bool(self._unsent)
 
+    @property
+    def next_end(self) -> float:
+        """The time of the next deadline of a job that runs."""
+        return min((run.deadline for run in self.running()), default=inf)
+
     def running(self) -> list[JobRun]:
         """The jobs that run; none before the process is ready."""
         number = self.options.concurrency if self.is_ready else 0
         return list(islice(self.jobs, number))
+
+    def is_stuck(self, now: float) -> bool:
+        """Whether its job takes so long that none may lie behind it."""
+        running = self.running()
+        return bool(running) and now - running[0].began > STUCK_SECONDS
 
     def behind(self) -> list[JobRun]:
         """The jobs that have not begun."""
@@ -95,14 +116,14 @@ class StepProcess:
         """Give it a job, which begins at once or behind others."""
         self.jobs.append(run)
         if self.is_ready:
-            self.send(StartJob(run.job))
+            self._send_job(run)
             self._note_begins()
 
     def note_ready(self) -> None:
         """Send the jobs that waited until it was ready."""
         self.is_ready = True
         for run in self.jobs:
-            self.send(StartJob(run.job))
+            self._send_job(run)
         self._note_begins()
 
     def take(self, ids: Iterable[str]) -> list[JobRun]:
@@ -140,8 +161,10 @@ class StepProcess:
 
     def flush(self) -> None:
         with suppress(BlockingIOError, BrokenPipeError, ConnectionResetError):
-            while self._unsent and not self._is_ending:
+            while self._unsent and not self.is_ending:
                 self._unsent = self._unsent[self.socket.send(self._unsent) :]
+            if not self._unsent:
+                self._note_sent()
 
     def memory(self) -> int:
         """Its resident bytes."""
@@ -158,16 +181,32 @@ class StepProcess:
 
     def kill(self) -> None:
         """Kill it and its forks; its template will report its end."""
-        if not self._is_ending:
-            self._is_ending = True
+        if not self.is_ending:
+            self.note_end()
             self.template.kill_process(self.number)
+
+    def note_end(self) -> None:
+        """Note which jobs ran; no further one begins."""
+        if not self.is_ending:
+            self.ran_last = self.running()
+            self.is_ending = True
 
     def close(self) -> None:
         """Close its socket, which ends it."""
-        self._is_ending = True
+        self.is_ending = True
         self.socket.close()
 
+    def _send_job(self, run: JobRun) -> None:
+        self.send(StartJob(run.job))
+        self._sending.append(run)
+
+    def _note_sent(self) -> None:
+        while self._sending:
+            self._sending.pop().is_sent = True
+
     def _note_begins(self) -> None:
+        if self.is_ending:
+            return
         now = time.monotonic()
         for run in self.running():
             if run.began == inf:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from contextvars import copy_context
 from functools import partial
 from queue import SimpleQueue
-from threading import Lock
+from threading import Lock, RLock
 from typing import Any
 
 from fairlead.errors import InvalidStep
@@ -57,7 +57,7 @@ class EngineSocket:
         os.set_inheritable(descriptor, False)  # noqa: FBT003 - it has no keyword
         self._socket = socket.socket(fileno=descriptor)
         self._lines = self._socket.makefile("rb")
-        self._lock = Lock()
+        self._lock = RLock()  # a finalizer that runs in `send` may print
         self._pid = os.getpid()
         os.register_at_fork(after_in_child=partial(os.close, descriptor))
 
@@ -129,8 +129,8 @@ class Runner:
         self._tasks[job.id] = asyncio.ensure_future(self._run_async(job, record))
 
     def _cancel_task(self, id_: str) -> None:
-        if task := self._tasks.get(id_):
-            task.cancel()
+        if self._loop is not None and (task := self._tasks.get(id_)):
+            self._loop.call_soon(task.cancel)  # after it has begun, else it would tell no end
 
     def _work(self) -> None:
         while True:

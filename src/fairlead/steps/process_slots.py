@@ -8,6 +8,8 @@ import os
 import time
 from pathlib import Path
 
+from fairlead.errors import TemporarilyUnavailable
+
 _CHECK_SECONDS = 1.0
 
 
@@ -21,12 +23,20 @@ class ProcessSlots:
         self._next_try = 0.0
 
     def held(self, wanted: int, *, of: int) -> int:
-        """How many slots this engine holds, after an attempt to get so many of the step's."""
+        """How many slots this engine holds, after an attempt to get so many of the step's.
+
+        Raises TemporarilyUnavailable if the files cannot be made.
+        """
         for number in [number for number in self._held if number >= of]:
             os.close(self._held.pop(number))
         if len(self._held) < wanted and time.monotonic() >= self._next_try:
             self._next_try = time.monotonic() + _CHECK_SECONDS
-            self._take(wanted, of)
+            try:
+                self._take(wanted, of)
+            except OSError as error:
+                raise TemporarilyUnavailable(
+                    f"the processes of a step cannot be counted ({error}); repair that"
+                ) from error
         return min(wanted, len(self._held))
 
     def release(self) -> None:

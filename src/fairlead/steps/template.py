@@ -71,6 +71,7 @@ class StepTemplate:
         os.set_blocking(self._output, False)
         self._lines = LineReader(self._log_output, LONGEST_LINE)
         self._is_closed = False
+        self._has_output = True
         for readable in (self._socket, self._output):
             selector.register(readable, selectors.EVENT_READ)
         self._send(setup)
@@ -111,6 +112,7 @@ class StepTemplate:
                 answer = None
             except InvalidMessage as error:
                 self.kill()
+                self._wait()
                 answers.append(TemplateEnded(str(error)))
                 break
             if answer is None:
@@ -120,12 +122,18 @@ class StepTemplate:
                 self.loaded = answer
             answers.append(answer)
         if not self._is_closed:
-            self._lines.read_all(self._output)
+            self._read_output()
         return answers
 
     def kill(self) -> None:
         """Kill it, which ends its processes."""
         self._popen.kill()
+
+    def _read_output(self) -> None:
+        """Log what was printed. All processes may have redirected their output; then it ends."""
+        if self._has_output and not self._lines.read_all(self._output):
+            self._has_output = False
+            self._selector.unregister(self._output)
 
     def close(self) -> None:
         """End it and its processes, after two seconds by force."""
@@ -144,11 +152,12 @@ class StepTemplate:
         except subprocess.TimeoutExpired:
             self.kill()
             code = self._popen.wait()
-        self._lines.read_all(self._output)
+        self._read_output()
         self._lines.end()
         self._is_closed = True
-        for readable in (self._socket, self._output):
-            self._selector.unregister(readable)
+        if self._has_output:
+            self._selector.unregister(self._output)
+        self._selector.unregister(self._socket)
         self._socket.close()
         os.close(self._output)
         return f"exit code {code}" if code >= 0 else signal.Signals(-code).name

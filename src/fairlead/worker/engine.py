@@ -122,6 +122,7 @@ class LocalEngine:
         """Whether the last claim got less than was wanted; the next document may be a suspect."""
         self._is_readers_turn = True  # whether a free place goes to a document to read
         self._reported_use: list[StepUse] = []
+        self._may_claim = False  # whether there was room for more documents
         self._opens_at = inf  # when a quota permits the next start
         self._reported: dict[Claim, tuple[int, int]] = {}
         self.prefetch = Prefetch()
@@ -152,6 +153,8 @@ class LocalEngine:
         """
         if not self.workers.slots:
             self._begin()
+        with self._attempts:
+            self.runner.poll()  # what happened since the last call
         until = time.monotonic() + seconds
         self._dry_queues.clear()
         self._listened_at = inf  # between two calls nothing was running
@@ -274,6 +277,7 @@ class LocalEngine:
             self._store.progress(changed)
 
     def _use_store(self, *, claims: bool) -> None:
+        self._may_claim = False
         if self._attempts.is_waiting():
             return
         self._keep_leases()  # before a claim, which requeues documents whose lease has ended
@@ -284,7 +288,7 @@ class LocalEngine:
                     self._use_quotas()
             self._claim()
         else:
-            self._release_prefetched()
+            self._release_prefetched(inf)
             self._start_claimed()
         if not self.workers.are_failing:  # else that outage goes on
             self._attempts.succeeded()
@@ -299,7 +303,8 @@ class LocalEngine:
             self._changes.poll_seconds if is_free else CHECK_SECONDS,
         )
         deadlines = [slot.deadline for slot in self.workers.slots]
-        soonest = min(*deadlines, self.runner.deadline(), self._opens_at, inf)
+        opens_at = self._opens_at if self._may_claim else inf  # else it may be over long since
+        soonest = min(*deadlines, self.runner.deadline(), opens_at, inf)
         return max(0.0, min(longest, soonest - time.monotonic()))
 
     def _is_due(self, duty: str, seconds: float) -> bool:
@@ -323,13 +328,13 @@ class LocalEngine:
         self.prefetch.withdraw_stuck(self.workers.slots)
         self._start_claimed()
         busy = self._busy_seconds()
-        if busy > STUCK_SECONDS:
-            self._release_prefetched()
+        self._release_prefetched(busy)
         request = self._request(busy)
         self._open_queues = {
             name for name in request.pipelines or () if _least(request.limits, name).now
         }
-        if (request.workers or request.ahead) and self._may_find_work():
+        self._may_claim = bool(request.workers or request.ahead)
+        if self._may_claim and self._may_find_work():
             self.workers.apply_new_limits()
             self._check_blobs()
             claims, opens_in = self._store.claim_requests([request])
@@ -448,13 +453,17 @@ class LocalEngine:
         if gone is not None:
             self._finish(slot, [gone])
 
-    def _release_prefetched(self) -> None:
-        """Give back the claims that nothing has begun to process."""
-        claims = [*self.prefetch.claims, *self.runner.unstarted()]
-        if claims:
-            self._store.release(claims)
-            self.prefetch.claims.clear()
-            self.runner.forget_unstarted()
+    def _release_prefetched(self, busy: float) -> None:
+        """Give back claims that nothing has begun to process, and that would wait for long.
+
+        `busy` is for how many seconds no place has been free.
+        """
+        to_read = list(self.prefetch.claims) if busy > STUCK_SECONDS else []
+        for_steps = self.runner.unstarted(busy)
+        if to_read or for_steps:
+            self._store.release([*to_read, *for_steps])
+            self.prefetch.drop(to_read)
+            self.runner.forget(for_steps)
 
     # --- workers ---
 

@@ -75,7 +75,7 @@ class Prefetch:
         `busy` is for how many seconds every worker has been reading its document.
         """
         ahead = 0
-        if self._mean is not None:
+        if self._mean is not None and busy <= STUCK_SECONDS:
             seconds = max(self._mean, busy, 1e-6)
             horizon = AHEAD_SECONDS + self._extra_seconds()
             ahead = min(self._most_ahead(), int(horizon * workers / seconds))

@@ -37,6 +37,7 @@ from fairlead.model.results import Interim
 from fairlead.policy.retry import RetryRule
 from fairlead.steps.outcomes import Invalid, Outcome, Returned, StepEnd, StepJob, StepOptions
 from fairlead.steps.pool import StepPool
+from fairlead.steps.process import STUCK_SECONDS
 from fairlead.worker.pipeline_run import PipelineRun, resumed_run
 from fairlead.worker.result_saver import Delay, FinishedJob, Move, Stage
 from fairlead.worker.result_writer import ResultWriter
@@ -100,10 +101,14 @@ class StepRunner:
             for step in dict.fromkeys(
                 step for queue in self.queues.values() for step in queue.steps
             ):
-                if step != READ and step not in self._pools:
-                    self._pools[step] = self._make_pool(step)
+                if step != READ:
+                    self._need_pool(step)
         self._close_unused()
         return has_changed
+
+    def _need_pool(self, step: str) -> None:
+        if step not in self._pools:
+            self._pools[step] = self._make_pool(step)
 
     def _close_unused(self) -> None:
         """End the pools of steps that no pipeline has any more, when they have no documents."""
@@ -254,14 +259,28 @@ class StepRunner:
         options = self._pools[step].options
         return options is None or options.concurrency == 1
 
-    def unstarted(self) -> list[Claim]:
-        """The claims that no step has begun to process."""
-        waiting = (run for runs in self._waiting.values() for run in runs)
-        return [run.claim for run in waiting if not run.is_under_way]
+    def unstarted(self, busy: float = inf) -> list[Claim]:
+        """The claims that no step has begun to process.
 
-    def forget_unstarted(self) -> None:
+        Where places are free, only those of steps whose processes have been busy for long; `busy`
+        is for how many seconds no place has been free.
+        """
+        return [
+            run.claim
+            for step, runs in self._waiting.items()
+            if max(busy, self._pools[step].busy_seconds()) > STUCK_SECONDS
+            for run in runs
+            if not run.is_under_way
+        ]
+
+    def forget(self, claims: Iterable[Claim]) -> None:
+        """Drop documents that wait, without an end: their claims were released."""
+        released = set(claims)
         for step, runs in self._waiting.items():
-            self._waiting[step] = deque(run for run in runs if run.is_under_way)
+            for run in runs:
+                if run.claim in released:
+                    shutil.rmtree(run.folder, ignore_errors=True)
+            self._waiting[step] = deque(run for run in runs if run.claim not in released)
 
     def gather_seconds(self) -> list[float]:
         """How long answers may gather, for each step whose processes are busy in places."""
@@ -354,14 +373,18 @@ class StepRunner:
         for step, queue in self._waiting.items():
             takes_place = self._is_alone_in_process(step)
             pool = self._pools[step]
-            while queue and queue[0].claim.id not in self._running:
-                is_new = takes_place and not queue[0].is_under_way
+            for run in self._startable(queue):
+                is_new = takes_place and not run.is_under_way
                 if pool.free() and (places > 0 or not is_new):
                     places -= is_new
                 elif not (behind and pool.has_room_behind()):
                     break
-                self._start(step, queue)
+                self._start(step, run)
             pool.flush()
+
+    def _startable(self, queue: Iterable[PipelineRun]) -> list[PipelineRun]:
+        """Those that wait, without documents of which an earlier claim still runs."""
+        return [run for run in queue if run.claim.id not in self._running]
 
     def _resumed(self, claim: Claim) -> PipelineRun:
         folder = self._folder / f"{claim.id}.{claim.fence}"
@@ -381,13 +404,13 @@ class StepRunner:
         if queue != run.claim.pipeline:
             self._end(run, Move(queue))
             return
+        self._need_pool(step)  # the settings may have lost the pipeline while it was read
         self._waiting[step].append(run)
 
-    def _start(self, step: str, queue: deque[PipelineRun]) -> None:
-        """Start the first document that waits, or end it if its bytes are gone."""
-        run = queue[0]
+    def _start(self, step: str, run: PipelineRun) -> None:
+        """Start a document that waits, or end it if its bytes are gone."""
         contents = self._prepare(run)  # if the disk is full it raises, and the document waits
-        queue.popleft()
+        self._waiting[step].remove(run)
         if not isinstance(contents, dict):
             self._results.add(FinishedJob(run.claim, contents, run.claim_seconds, run))
             return
