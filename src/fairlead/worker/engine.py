@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import selectors
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from enum import IntEnum
@@ -22,10 +21,11 @@ from fairlead.errors import FairleadError, TemporarilyUnavailable
 from fairlead.model.blobs import BlobStore
 from fairlead.model.documents import Broken, Claim, Failed, Progress
 from fairlead.model.engines import StepUse
-from fairlead.model.pipelines import READ, ClaimLimit, ClaimRequest, Pipeline
+from fairlead.model.pipelines import READ, Pipeline
 from fairlead.policy.retry import RetryRule
 from fairlead.service import WakePipe
 from fairlead.steps.pool import StepPool
+from fairlead.worker.claim_plan import ClaimPlan
 from fairlead.worker.liveness import requeue_from_dead_workers
 from fairlead.worker.prefetch import STUCK_SECONDS, Prefetch
 from fairlead.worker.result_saver import FinishedJob
@@ -47,9 +47,6 @@ CHECK_SECONDS = 1.0
 """How often the engine checks for due retries, ended leases, dead workers and the worker count."""
 FAR_CHECK_SECONDS = 30.0
 PROGRESS_SECONDS = 1.0
-USE_SECONDS = 2.0
-"""How often the engine reports the use of its steps, if that has changed."""
-NO_LIMIT = 1 << 30
 LONGEST_OUTAGE = 30.0  # seconds after which `run(until_idle=True)` raises the error of an outage
 
 
@@ -116,17 +113,15 @@ class LocalEngine:
             job_dirs / next_worker_name(),
         )
         self._selector.register(self.runner, selectors.EVENT_READ)
-        self._open_queues: set[str] = set()  # whose documents could start now
-        self._dry_queues: set[str] = set()  # of which the last claim found too few documents
-        self._fell_short = False
-        """Whether the last claim got less than was wanted; the next document may be a suspect."""
         self._is_readers_turn = True  # whether a free place goes to a document to read
         self._reported_use: list[StepUse] = []
+        self._lease_check_seconds = LEASE_CHECK_SECONDS
         self._may_claim = False  # whether there was room for more documents
         self._opens_at = inf  # when a quota permits the next start
         self._reported: dict[Claim, tuple[int, int]] = {}
         self.prefetch = Prefetch()
         self.workers = WorkerPool(workers, limits, job_dirs, self._selector, self.prefetch)
+        self._plan = ClaimPlan(self.workers, self.prefetch, self.runner)
         self.stopping = Stop.NO
         self._done_at = {"progress": time.monotonic()}
         self._listened_at = inf
@@ -156,13 +151,13 @@ class LocalEngine:
         with self._attempts:
             self.runner.poll()  # what happened since the last call
         until = time.monotonic() + seconds
-        self._dry_queues.clear()
+        self._plan.dry_queues.clear()
         self._listened_at = inf  # between two calls nothing was running
         while (
             self._claims()
             or self.runner.is_busy
             or self._results.unsaved()
-            or not (self._dry_queues or time.monotonic() >= until)
+            or not (self._plan.dry_queues or time.monotonic() >= until)
         ):
             self._turn(claims=time.monotonic() < until)
         self._raise_if_unsaved()
@@ -229,7 +224,7 @@ class LocalEngine:
         self._has_news = False
         with self._attempts:
             self._use_store(claims=claims)
-        self._has_idle = bool(self._dry_queues & self._open_queues)
+        self._has_idle = self._plan.has_idle
         self._results.set_urgent(is_urgent=self._has_idle or not claims)
         with self._attempts:
             if not self._attempts.is_failing:  # else leases and claims come first
@@ -252,7 +247,7 @@ class LocalEngine:
 
     def _gather_seconds(self) -> float:
         """How long answers may gather while every worker has documents ready."""
-        if self._free_places():
+        if self._plan.free_places():
             return 0.0
         reading = [slot for slot in self.workers.slots if slot.claim]
         by_sort = [self.prefetch.gather_seconds(reading)] if reading else []
@@ -297,7 +292,7 @@ class LocalEngine:
         if self._has_news and self._has_idle:
             return 0.0
         is_busy = any(slot.claim for slot in self.workers.slots) or self.runner.is_busy
-        is_free = bool(self._open_queues)
+        is_free = bool(self._plan.open_queues)
         longest = min(
             LEASE_CHECK_SECONDS if is_busy else CHECK_SECONDS,
             self._changes.poll_seconds if is_free else CHECK_SECONDS,
@@ -329,74 +324,28 @@ class LocalEngine:
         self._start_claimed()
         busy = self._busy_seconds()
         self._release_prefetched(busy)
-        request = self._request(busy)
-        self._open_queues = {
-            name for name in request.pipelines or () if _least(request.limits, name).now
-        }
-        self._may_claim = bool(request.workers or request.ahead)
-        if self._may_claim and self._may_find_work():
+        request = self._plan.request(busy)
+        self._may_claim = request is not None
+        if request is not None and self._may_find_work():
             self.workers.apply_new_limits()
             self._check_blobs()
             claims, opens_in = self._store.claim_requests([request])
             self._opens_at = time.monotonic() + opens_in
-            self._note_dry(request, claims)
+            self._plan.note(request, claims)
             self.prefetch.add([claim for claim in claims if not self.runner.begin(claim)])
             self._start_claimed()
-
-    def _request(self, busy: float) -> ClaimRequest:
-        """What to claim: documents that can start now, then some ahead, within all limits."""
-        places = self._free_places()
-        free_slots = sum(slot.is_free for slot in self.workers.slots)
-        queues = [self.runner.queues[name] for name in self.runner.served_queues()]
-        to_read = frozenset(queue.name for queue in queues if queue.steps[0] == READ)
-        in_places = frozenset(queue.name for queue in queues if self.runner.takes_place(queue))
-        wanted = self.prefetch.wanted(min(free_slots, places), len(self.workers.slots), busy)
-        prefetched = len(self.prefetch.claims)
-        now = max(0, min(free_slots, places) - prefetched)
-        limits = [
-            ClaimLimit(now, max(now, wanted), to_read),
-            ClaimLimit(max(0, places - prefetched), NO_LIMIT, in_places),
-            *self.runner.limits([*self.prefetch.claims, *self._being_read()], places, busy),
-        ]
-        names = [queue.name for queue in queues if _least(limits, queue.name).total]
-        at_once = sum(limit.now for limit in limits[:1] + limits[2:])
-        total = sum(limit.total for limit in limits[:1] + limits[2:])
-        engine = self.workers.names[0]
-        return ClaimRequest([engine] * at_once, [engine] * (total - at_once), names, limits)
 
     def _being_read(self) -> list[Claim]:
         return [claim for slot in self.workers.slots for claim in slot.claims]
 
-    def _free_places(self) -> int:
-        """How many workers process no document."""
-        reading = sum(slot.claim is not None for slot in self.workers.slots)
-        return max(0, len(self.workers.slots) - reading - self.runner.places_taken())
-
     def _busy_seconds(self) -> float:
         """For how many seconds every worker has been processing its document."""
-        if self._free_places():
+        if self._plan.free_places():
             return 0.0
         now = time.monotonic()
         reading = [slot.seconds() for slot in self.workers.slots if slot.claim]
         in_steps = [now - began for began in self.runner.places_since()]
         return min(reading + in_steps, default=0.0)
-
-    def _note_dry(self, request: ClaimRequest, claims: Sequence[Claim]) -> None:
-        """Note the queues that had fewer documents than could have started."""
-        left, left_ahead = Counter[str](), Counter[str]()
-        for name in request.pipelines or ():
-            taken = [
-                sum(claim.pipeline in limit.queues for claim in claims) for limit in request.limits
-            ]
-            own = [
-                (limit, number)
-                for limit, number in zip(request.limits, taken, strict=True)
-                if name in limit.queues
-            ]
-            left[name] = min((limit.now - number for limit, number in own), default=0)
-            left_ahead[name] = min((limit.total - number for limit, number in own), default=0)
-        self._dry_queues = {name for name, number in left.items() if number > 0}
-        self._fell_short = any(number > 0 for number in left_ahead.values())
 
     def _check_blobs(self) -> None:
         """Claim nothing while blobs are unavailable; object storage is checked less often."""
@@ -413,21 +362,19 @@ class LocalEngine:
         if time.monotonic() >= self._opens_at:
             return True
         if self._changes.changed():
-            self._dry_queues.clear()
-        if self._open_queues:
-            return bool(self._open_queues - self._dry_queues)
-        return not self._fell_short
+            self._plan.dry_queues.clear()
+        return self._plan.may_find_work()
 
     def _start_claimed(self) -> None:
         """Start claimed documents; if some to read and others wait for places, in turns."""
-        places = self._free_places()
+        places = self._plan.free_places()
         share = places
         is_shared = bool(self.prefetch.claims) and self.runner.waits_for_place
         if is_shared:
             share = places // 2 + (places % 2 and self._is_readers_turn)
             self._is_readers_turn ^= bool(places % 2)
         self._start_prefetched(share, behind=not is_shared)
-        others = places - share if is_shared else self._free_places()
+        others = places - share if is_shared else self._plan.free_places()
         self.runner.start_waiting(others, behind=not is_shared)
 
     def _start_prefetched(self, places: int, *, behind: bool) -> None:
@@ -528,10 +475,10 @@ class LocalEngine:
     def _keep_leases(self) -> None:
         """Send heartbeats for all claims, and drop claims that were cancelled or requeued."""
         was_away = self._attempts.is_failing  # leases may be about to end
-        if not (self._is_due("leases", LEASE_CHECK_SECONDS) or was_away):
+        if not (self._is_due("leases", self._lease_check_seconds) or was_away):
             return
-        use = self._step_use()
-        is_news = use != self._reported_use and self._is_due("use", USE_SECONDS)
+        began, use = time.monotonic(), self._step_use()
+        is_news = use != self._reported_use and self._is_due("use", 8 * self._lease_check_seconds)
         is_heartbeat = self._is_due("heartbeat", self._lease() / 3) or was_away
         if is_news or is_heartbeat:
             slots, queues = self.workers.slots, self.runner.served_queues()
@@ -542,6 +489,8 @@ class LocalEngine:
             self._drop(self._store.renew(claims) if claims else [])
         elif claims := self._claims():
             self._drop(self._store.lost(claims))
+        spent = 10 * (time.monotonic() - began)  # a distant store is asked less often
+        self._lease_check_seconds = min(max(LEASE_CHECK_SECONDS, spent), self._lease() / 10)
 
     def _step_use(self) -> list[StepUse]:
         slots = self.workers.slots
@@ -563,10 +512,3 @@ class LocalEngine:
 def _is_missing(job: FinishedJob) -> bool:
     is_corrupt = isinstance(job.result, Failed | Broken) and job.result.code == "corrupt"
     return is_corrupt and job.claim.content is None
-
-
-def _least(limits: Sequence[ClaimLimit], queue: str) -> ClaimLimit:
-    """What all limits together leave for documents of a queue."""
-    own = [limit for limit in limits if queue in limit.queues]
-    least, total = min(limit.now for limit in own), min(limit.total for limit in own)
-    return ClaimLimit(least, total, frozenset([queue]))

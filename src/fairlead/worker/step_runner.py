@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from math import inf
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from fairlead.errors import (
     DamagedData,
@@ -47,6 +48,14 @@ from fairlead.worker.step_ends import end_of_step, unknown_pipelines
 _log = logging.getLogger(__name__)
 _CHUNK = 1 << 20
 _SECONDS = re.compile(r" for \d+ s$")
+
+
+class QueueSets(NamedTuple):
+    """The queues that can be served; those that begin with reading; those that take a place."""
+
+    served: tuple[str, ...] = ()
+    to_read: frozenset[str] = frozenset()
+    in_places: frozenset[str] = frozenset()
 
 
 class StepRunner:
@@ -84,6 +93,8 @@ class StepRunner:
         self._waiting: defaultdict[str, deque[PipelineRun]] = defaultdict(deque)
         self._folder = folder
         self._problems: dict[str, str] = {}  # of pipelines, as they were logged
+        self._basis_of_sets: tuple[Any, ...] = ()
+        self._sets = QueueSets()
         self.follow_settings()
 
     def follow_settings(self) -> bool:
@@ -147,6 +158,26 @@ class StepRunner:
         """The queues whose steps can run here; one that is being imported may be among them."""
         problems = self._pool_problems()
         return [queue.name for queue in self.queues.values() if not problems.keys() & queue.steps]
+
+    @property
+    def has_steps(self) -> bool:
+        """Whether it serves a step besides `read`."""
+        return bool(self._pools)
+
+    def queue_sets(self) -> QueueSets:
+        """The queues that can be served now, made anew only after a change."""
+        problems = self._pool_problems()
+        alone = [step for step in self._pools if self._is_alone_in_process(step)]
+        basis = (self.queues, list(problems), alone)
+        if basis != self._basis_of_sets:
+            self._basis_of_sets = basis
+            served = [self.queues[name] for name in self.served_queues()]
+            self._sets = QueueSets(
+                tuple(queue.name for queue in served),
+                frozenset(queue.name for queue in served if queue.steps[0] == READ),
+                frozenset(queue.name for queue in served if self.takes_place(queue)),
+            )
+        return self._sets
 
     def use(self) -> list[StepUse]:
         """The capacity of each step here, its documents, and why it cannot run."""
