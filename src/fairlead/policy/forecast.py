@@ -29,9 +29,9 @@ QUIET_RUNS = 4
 _BLOCKS = 12
 _TENTH = 1.2816  # quantile of the normal distribution: a tenth lies further out on either side
 _HIGHEST_LOAD = 0.9
-_MOST_TASKS = 240
+_MOST_TASKS = 100
 """Where more documents are before it, several of a kind are run as one."""
-_MOST_ARRIVALS = 200
+_MOST_ARRIVALS = 100
 _EPSILON = 1e-9
 _CLOSING = 0.5
 _LEAST_PART = 0.01
