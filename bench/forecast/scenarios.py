@@ -36,10 +36,14 @@ class Outcome(NamedTuple):
 
 
 class Run(NamedTuple):
-    """The documents of a run, and the site that processes them."""
+    """The documents of a run, and the site that processes them.
+
+    Starts are forecast until `asked_until`: the traffic must go on while their documents wait.
+    """
 
     rows: list[Sent]
     site: Site
+    asked_until: float = math.inf
 
 
 def traffic(
@@ -75,11 +79,11 @@ def _whale(seed: int, documents: int, at: float, queue: str = DEFAULT_PIPELINE) 
 
 
 def _plain(seed: int) -> Run:
-    return Run(traffic(seed, load=0.9, workers=4, noise=0.5, hours=1.0), Site(4))
+    return Run(traffic(seed, load=0.9, workers=4, noise=0.5, hours=2.0), Site(4), 3600.0)
 
 
 def _busy(seed: int) -> Run:
-    return Run(traffic(seed, load=1.2, workers=2, noise=0.8, hours=1.0), Site(2))
+    return Run(traffic(seed, load=1.2, workers=2, noise=0.8, hours=2.0), Site(2), 3600.0)
 
 
 def _narrow_step(seed: int) -> Run:
@@ -146,7 +150,7 @@ def _merged(*several: Iterable[Sent]) -> list[Sent]:
 def judged(policy: ClassicPolicy | FairRule, run: Run, seed: int, often: float = 0.3) -> Outcome:
     """How the starts compare with their forecasts, where the document had to wait."""
     forecaster = Forecaster(policy, run.site, random.Random(seed), often)
-    forecaster.run(run.rows)
+    forecaster.run(run.rows, run.asked_until)
     pairs = [
         (made.forecast, wait)
         for made in forecaster.forecasts

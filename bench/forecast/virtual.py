@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from itertools import groupby
+from operator import attrgetter
 from typing import NamedTuple
 
 from fairlead.model.customers import Counter
@@ -18,6 +20,7 @@ from fairlead.model.pipelines import DEFAULT_PIPELINE
 from fairlead.policy.classic import ClassicPolicy
 from fairlead.policy.fair import FairRule
 from fairlead.policy.forecast import (
+    LONGEST_WINDOW,
     Ahead,
     Flow,
     QueuedBefore,
@@ -31,6 +34,7 @@ from fairlead.policy.queue import Queue, QueueState, Start
 from fairlead.policy.queue_entry import QueuedDocument
 from fairlead.policy.queue_events import Ended, MemberChanged
 from fairlead.policy.quotas import Quota as QuotaOfQueue
+from fairlead.policy.resubmission import Submitted, Submitter, priorities_again
 from fairlead.policy.schedule import Rate
 from fairlead.policy.service import Hold
 from fairlead.policy.serving import Serving, serving_of
@@ -98,6 +102,7 @@ class Forecaster:
         self._random, self._often = chance, often
         self._running: dict[int, Start] = {}
         self._paused: set[int] = set()
+        self._asked_until = math.inf
         self._ends: list[tuple[float, int]] = []
         self._waiting: dict[int, QueuedDocument] = {}
         self._arrived: deque[tuple[float, float, int]] = deque(maxlen=1000)
@@ -107,20 +112,25 @@ class Forecaster:
         cap = self._site.caps.get(customer)
         self._queue.fold([MemberChanged(now, customer, None, is_paused, cap, 1.0, None)])
 
-    def run(self, documents: Sequence[Sent]) -> None:
+    def run(self, documents: Sequence[Sent], asked_until: float = math.inf) -> None:
         """Let all documents arrive, start and end in virtual time."""
+        self._asked_until = asked_until
         queues = sorted({document.queue for document in documents})
         uses = EngineReport("engine", self._site.workers, tuple(queues))
         own = serving_of([uses], ())
         most = {name: self._site.capacities.get(name, self._site.workers) for name in queues}
         self._serving = Serving(own.servers, most)
         pauses = deque(self._site.pauses)
-        for document in documents:
-            while pauses and pauses[0].at <= document.at:
+        for at, burst in groupby(documents, key=attrgetter("at")):
+            while pauses and pauses[0].at <= at:
                 self._pause(pauses.popleft())
-            self._until(document.at)
-            self._submit(document)
-            self._start(document.at)
+            self._until(at)
+            asked: set[int] = set()
+            for document in burst:
+                asked |= self._submit(document)
+                self._start(at)
+            # A burst is one submission: nobody asks in the middle of it.
+            self._forecast(asked, at)
         for pause in pauses:
             self._pause(pause)
         self._until(math.inf)
@@ -136,7 +146,8 @@ class Forecaster:
             ]
             self._forecast(set(own[:: max(1, len(own) // 10)]), pause.at)
 
-    def _submit(self, sent: Sent) -> None:
+    def _submit(self, sent: Sent) -> set[int]:
+        """Submit it; return the documents whose starts are to be forecast, if any."""
         number, now = len(self.sent), sent.at
         self.sent.append(sent)
         priority, behind = self._check(sent.customer, now)
@@ -151,8 +162,9 @@ class Forecaster:
         self._queue.push(document, now)
         self._waiting[number] = document
         self._arrived.appendleft((now, behind, number))
-        if self._random.random() < self._often:
-            self._forecast({number, self._random.choice(list(self._waiting))}, now)
+        if now < self._asked_until and self._random.random() < self._often:
+            return {number, self._random.choice(list(self._waiting))}
+        return set()
 
     def _check(self, customer: int, now: float) -> tuple[int, float]:
         """The priority, and how far behind the front the document is placed."""
@@ -238,13 +250,27 @@ class Forecaster:
         return Flow(
             self._serving,
             tuple(self._hold(number, end, now) for number, end in (*running, *self._ended)),
-            tuple(
-                RecentArrival(now - at, behind, sent.estimate, sent.customer, sent.queue)
-                for at, behind, number in self._arrived
-                for sent in [self.sent[number]]
-            ),
+            self._arrivals(now),
             dict(self._site.caps),
             quotas,
+        )
+
+    def _arrivals(self, now: float) -> tuple[RecentArrival, ...]:
+        recent = [each for each in self._arrived if each[0] >= now - LONGEST_WINDOW]
+        sent = [self.sent[number] for _, _, number in recent]
+        behind = [each[1] for each in recent]
+        if isinstance(self._policy, ClassicPolicy):
+            submitters = {
+                customer: Submitter(self._policy, counter)
+                for customer, counter in self._counters.items()
+            }
+            submitted = [
+                Submitted(at, self.sent[n].customer, int(b)) for at, b, n in reversed(recent)
+            ]
+            behind = priorities_again(submitted, submitters, now)[::-1]
+        return tuple(
+            RecentArrival(now - each.at, own, each.estimate, each.customer, each.queue)
+            for own, each in zip(behind, sent, strict=True)
         )
 
     def _hold(self, number: int, end: float | None, now: float) -> Hold:

@@ -15,7 +15,7 @@ from bench.forecast.scenarios import (
     together,
 )
 
-WIDEST = 2.0
+WIDEST = 2.5
 """Of a range over the wait, in the median of all forecasts of a scenario."""
 FAST = ("step of concurrency 1, busy", "pause and resume")
 OFTEN = 0.05
@@ -35,7 +35,7 @@ def test_most_starts_lie_in_the_range_whatever_the_bottleneck(policy: str, scena
     )
     print(f"{policy}, {scenario}: {result}")
     assert result.number > 60
-    assert result.hits >= 0.65
+    assert result.hits >= 0.7
     assert result.width <= WIDEST
 
 

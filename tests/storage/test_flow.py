@@ -80,6 +80,20 @@ def test_arrivals_of_paused_customers_do_not_count(store: Store) -> None:
     assert len(last_outlook(store).flow.arrived) == 1
 
 
+def test_arrivals_are_expected_at_the_priorities_they_would_get_now(
+    store: Store, clock: Clock
+) -> None:
+    """Regression: the first documents of a customer that keeps submitting counted as urgent."""
+    submit(store, "acme", 20)
+    submit(store, "globex")
+    store.set_customer("globex", thresholds=(0, -20))
+    clock.advance(400)
+    submit(store, "acme")
+    submit(store, "globex")
+    behind = [arrival.behind for arrival in last_outlook(store).flow.arrived]
+    assert behind == [2.0, 9.0, 2.0, *[9.0] * 20]
+
+
 def test_under_fair_arrivals_lie_ahead_of_the_clock(store: Store, rules: RulesInForce) -> None:
     rules.change(policy="fair", unit=0.001)
     submit(store, "acme", 3)

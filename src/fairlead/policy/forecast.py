@@ -8,6 +8,7 @@ the last hour. The range follows from how these runs differ.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,20 +26,20 @@ SHORTEST_WINDOW = 300.0
 LONGEST_WINDOW = 3600.0
 RUNS = 16
 QUIET_RUNS = 4
-_BUCKETS = 12
+_BLOCKS = 12
 _TENTH = 1.2816  # quantile of the normal distribution: a tenth lies further out on either side
 _HIGHEST_LOAD = 0.9
-_MOST_TASKS = 240
+_MOST_TASKS = 100
 """Where more documents are before it, several of a kind are run as one."""
-_MOST_ARRIVALS = 200
+_MOST_ARRIVALS = 100
 _EPSILON = 1e-9
 _CLOSING = 0.5
 _LEAST_PART = 0.01
 _SERVICE_ERROR = 0.15
 """The relative error of measured service; fitted, as the others: see `python -m bench.forecast`."""
 _RATE_ERROR = 0.05
-_ARRIVAL_ERROR = {False: 0.25, True: 0.85}
-"""That of the time by which arrivals delay a start, under classic and under fair."""
+_ARRIVAL_ERROR = 0.85
+"""That of the time by which arrivals delay a start."""
 _LANE_ERROR = 0.2
 _SHORTEST_ERROR = 0.1
 """Seconds by which a start may differ in any case: that of a claim."""
@@ -55,8 +56,9 @@ class QueuedBefore(NamedTuple):
 class RecentArrival(NamedTuple):
     """A recent document: its age, how far behind the front it was placed, and its estimate.
 
-    `behind` is the priority under classic. Under fair it is the recent and waiting work of its
-    customer before it, in seconds per weight, as its count states it.
+    `behind` is the priority under classic, if it arrived again (`resubmission`). Under fair it is
+    the recent and waiting work of its customer before it, in seconds per weight, as its count
+    states it.
     """
 
     age: float
@@ -132,7 +134,7 @@ def forecast(ahead: Ahead, flow: Flow) -> Range | None:
     runs = _Runs(ahead, flow)
     starts = runs.starts()
     expected, quiet = fmean(starts), fmean(runs.quiet_starts())
-    by_arrivals = _ARRIVAL_ERROR[ahead.is_closing] * max(0.0, expected - quiet)
+    by_arrivals = _ARRIVAL_ERROR * max(0.0, expected - quiet)
     by_rate = min(expected, _rate_wait(ahead, flow))
     by_service = _SERVICE_ERROR * (expected - by_rate) + _RATE_ERROR * by_rate
     error = math.hypot(by_service, by_arrivals, _SHORTEST_ERROR)
@@ -287,33 +289,31 @@ class _Arrivals:
     def __init__(self, ahead: Ahead, flow: Flow) -> None:
         sharing = flow.serving.sharing(ahead.document.queue)
         recent = [arrival for arrival in flow.arrived if arrival.age <= LONGEST_WINDOW]
-        window = max([SHORTEST_WINDOW, *(arrival.age for arrival in recent)])
-        self.length = window / _BUCKETS
-        self._buckets: list[list[tuple[float, float, RecentArrival]]] = [
-            [] for _ in range(_BUCKETS)
-        ]
+        self._window = max([SHORTEST_WINDOW, *(arrival.age for arrival in recent)])
+        self.length = self._window / _BLOCKS
         before = [
             (arrival, part)
-            for arrival in recent
+            for arrival in reversed(recent)
             if arrival.queue in sharing
             and arrival.customer != ahead.document.customer
             and (part := _part_before(ahead, arrival)) > _LEAST_PART
         ]
-        self._number = len(before)
         self._many = max(1.0, len(before) / _MOST_ARRIVALS)
-        for arrival, part in reversed(before):
-            since = window - arrival.age
-            number = min(_BUCKETS - 1, int(since / self.length))
-            self._buckets[number].append((since - number * self.length, part / self._many, arrival))
+        self._times = [self._window - arrival.age for arrival, _ in before]
+        self._times += [self._window + time for time in self._times]
+        self._before = 2 * [(arrival, part / self._many) for arrival, part in before]
 
     def drawn(self, random: Random) -> Iterator[tuple[float, str, int, float, float]]:
-        """Times and documents: parts of the last hour in random order, without an end."""
+        """Times and documents: random parts of the last hour one after another, without an end."""
         many, begin = self._many, 0.0
-        while self._number:
-            for offset, part, arrival in random.choice(self._buckets):
+        while self._before:
+            since = self._window * random.random()
+            first, end = (bisect_left(self._times, at) for at in (since, since + self.length))
+            for number in range(first, end):
+                arrival, part = self._before[number]
                 if random.random() < part:
                     values = (arrival.queue, arrival.customer, many * arrival.estimate, many)
-                    yield (begin + offset, *values)
+                    yield (begin + self._times[number] - since, *values)
             begin += self.length
 
 

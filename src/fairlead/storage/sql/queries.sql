@@ -871,8 +871,9 @@ SELECT d.submitted_at, d.count, d.priority FROM documents d INDEXED BY documents
 WHERE d.customer = (SELECT id FROM customers WHERE name = ?) ORDER BY d.seq DESC LIMIT ?;
 
 -- name: latest_arrivals
--- Of customers that may start documents.
-SELECT d.submitted_at, d.priority, d.count, d.estimate, d.customer, d.pipeline
+-- Of customers that may start documents, with their counters and own settings.
+SELECT d.submitted_at, d.priority, d.count, d.estimate, d.customer, d.pipeline,
+  c.count, c.counted_at, c.settings
 FROM documents d JOIN customers c ON c.id = d.customer
 WHERE d.seq > (SELECT max(seq) FROM documents) - 1000 AND c.paused = 0 ORDER BY d.seq DESC;
 

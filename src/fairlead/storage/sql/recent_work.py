@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from fairlead.policy.forecast import Flow, Quota, RecentArrival
+from fairlead.policy.forecast import LONGEST_WINDOW, Flow, Quota, RecentArrival
 from fairlead.policy.quotas import Quota as QuotaInUse
+from fairlead.policy.resubmission import Submitted, Submitter, priorities_again
 from fairlead.policy.rules import Rules
 from fairlead.policy.schedule import Rate
 from fairlead.policy.service import Hold
@@ -15,6 +16,7 @@ from fairlead.policy.serving import Serving, serving_of
 from fairlead.storage.sql.queries import Connection, sql
 from fairlead.storage.sql.queue_rows import LoadedQueue
 from fairlead.storage.sql.quotas import engines
+from fairlead.storage.sql.rows import counter, settings_from
 
 _FEW = 20
 
@@ -55,16 +57,29 @@ def _arrivals(
         )
         for pipeline in rules.pipelines
     }
+    rows = [
+        row for row in connection.execute(sql("latest_arrivals")) if now - row[0] <= LONGEST_WINDOW
+    ]
+    if is_fair:
+        behind = [-count * rules.unit for _, _, count, *_ in rows]
+    else:
+        behind = _priorities_again(rows, rules, now)
     return tuple(
-        RecentArrival(
-            max(0.0, now - at),
-            -count * rules.unit if is_fair else level,
-            *(estimate, customer, queues.get(pipeline, pipeline)),
-        )
-        for at, level, count, estimate, customer, pipeline in connection.execute(
-            sql("latest_arrivals")
-        )
+        RecentArrival(max(0.0, now - at), own, estimate, customer, queues.get(pipeline, pipeline))
+        for own, (at, _, _, estimate, customer, pipeline, *_) in zip(behind, rows, strict=True)
     )
+
+
+def _priorities_again(arrivals: Sequence[Any], rules: Rules, now: float) -> list[float]:
+    """The priorities of such documents from now on, in the order of the arrivals: newest first."""
+    submitted, submitters = [], {}
+    for at, priority, _, _, customer, _, count, counted_at, settings in reversed(arrivals):
+        submitted.append(Submitted(at, customer, priority))
+        if customer not in submitters:
+            own = settings_from(settings)
+            policy = rules.classic(own.reset_interval, own.thresholds)
+            submitters[customer] = Submitter(policy, counter(count, counted_at))
+    return priorities_again(submitted, submitters, now)[::-1]
 
 
 def _holds(connection: Connection, now: float) -> tuple[Hold, ...]:
