@@ -54,7 +54,7 @@ MOST_FAILED_STARTS = 3
 RECYCLE_SHARE = 0.8
 """The share of its memory limit from which a process is replaced when its jobs have ended."""
 READY_SECONDS = 0.03
-MOST_READY = 15
+MOST_READY = 48
 AHEAD_SECONDS = 0.04
 MOST_AHEAD = 48
 _WEIGHT = 0.1
