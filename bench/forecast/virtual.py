@@ -24,7 +24,7 @@ from fairlead.policy.forecast import (
     Ahead,
     Flow,
     QueuedBefore,
-    Quota,
+    QuotaAhead,
     Range,
     RecentArrival,
     forecast,
@@ -33,7 +33,7 @@ from fairlead.policy.overdue_lane import OverdueLane
 from fairlead.policy.queue import Queue, QueueState, Start
 from fairlead.policy.queue_entry import QueuedDocument
 from fairlead.policy.queue_events import Ended, MemberChanged
-from fairlead.policy.quotas import Quota as QuotaOfQueue
+from fairlead.policy.quotas import Quota
 from fairlead.policy.resubmission import Submitted, Submitter, priorities_again
 from fairlead.policy.schedule import Rate
 from fairlead.policy.service import Hold
@@ -93,7 +93,7 @@ class Forecaster:
         self._policy, self._site = policy, site
         self._is_fair = isinstance(policy, FairRule)
         rule = policy if isinstance(policy, FairRule) else FairRule()
-        quotas = {name: QuotaOfQueue(*limits) for name, limits in site.quotas.items()}
+        quotas = {name: Quota(*limits) for name, limits in site.quotas.items()}
         state = QueueState(policy="fair" if self._is_fair else "classic", quotas=quotas)
         self._queue = Queue(rule, LANE, state)
         for customer in site.caps:
@@ -246,7 +246,7 @@ class Forecaster:
         quotas = {}
         for name, quota in self._queue.state.quotas.items():
             rate = None if quota.rate is None else Rate(quota.rate, quota.tokens_left(now))
-            quotas[name] = Quota(quota.max_running, rate)
+            quotas[name] = QuotaAhead(quota.max_running, rate)
         return Flow(
             self._serving,
             tuple(self._hold(number, end, now) for number, end in (*running, *self._ended)),
@@ -292,7 +292,7 @@ class Forecaster:
         """
         queue, starts, missing = deepcopy(self._queue), list[Start](), set(numbers)
         for name in queue.state.quotas:
-            queue.state.quotas[name] = QuotaOfQueue()
+            queue.state.quotas[name] = Quota()
         for member in [each for each in queue.members.values() if each.cap is not None]:
             paused = member.is_paused
             queue.fold([MemberChanged(now, member.id, None, paused, None, 1.0, None)])

@@ -18,12 +18,12 @@ from fairlead.policy.fair import FairRule
 from fairlead.policy.forecast import Flow, Outlook, QueuedBefore, RecentArrival
 from fairlead.policy.overdue_lane import OverdueLane
 from fairlead.policy.service import Hold
-from fairlead.policy.serving import Server, Serving
+from fairlead.policy.serving import Serving, SharedPlaces
 
 NOW = 1_800_000_000.0
 QUEUE = "default"
 FLOW = Flow(
-    Serving((Server(2, frozenset([QUEUE])),)),
+    Serving((SharedPlaces(2, frozenset([QUEUE])),)),
     (
         *(Hold(QUEUE, 6.0, 0.0, None),) * 2,
         *(Hold(QUEUE, 6.0, -6.0 * age - 6.0, -6.0 * age) for age in range(100)),

@@ -14,14 +14,14 @@ from fairlead.policy.forecast import (
     Ahead,
     Flow,
     QueuedBefore,
-    Quota,
+    QuotaAhead,
     Range,
     RecentArrival,
     forecast,
 )
 from fairlead.policy.schedule import Rate
 from fairlead.policy.service import Hold
-from fairlead.policy.serving import Server, Serving
+from fairlead.policy.serving import Serving, SharedPlaces
 
 QUEUE, NARROW = "default", "invoices"
 ACME, GLOBEX = 1, 2
@@ -31,7 +31,7 @@ seconds = st.floats(0, 1e5)
 
 
 def serving(workers: int, **queues: int) -> Serving:
-    return Serving((Server(workers, frozenset([QUEUE, *queues])),), queues)
+    return Serving((SharedPlaces(workers, frozenset([QUEUE, *queues])),), queues)
 
 
 def runs(number: int, queue: str = QUEUE, customer: int = GLOBEX) -> tuple[Hold, ...]:
@@ -192,25 +192,25 @@ def test_three_of_four_starts_of_a_capped_customer_lie_in_the_range(cap: int, no
 
 
 def test_a_rate_bounds_the_forecast_from_below() -> None:
-    quotas = {QUEUE: Quota(rate=Rate(1 / 60, 0.0))}
+    quotas = {QUEUE: QuotaAhead(rate=Rate(1 / 60, 0.0))}
     flow = Flow(serving(4), HOLDS, quotas=quotas)
     result = told(ahead(1), flow)
     assert result.expected == pytest.approx(120.0)
     assert 105 < result.low < 120.0 < result.high < 135, "a rate leaves little to chance"
-    slow = replace(flow, quotas={QUEUE: Quota(rate=Rate(100.0, 0.0))})
+    slow = replace(flow, quotas={QUEUE: QuotaAhead(rate=Rate(100.0, 0.0))})
     assert told(ahead(1000), slow).expected > 1000, "the wait for workers is longer"
 
 
 def test_tokens_that_nobody_takes_do_not_add_up() -> None:
     """One worker is free every six seconds; a bucket holds one second's starts."""
-    flow = Flow(serving(1), (*runs(1), *HOLDS), quotas={QUEUE: Quota(rate=Rate(0.1, 0.0))})
+    flow = Flow(serving(1), (*runs(1), *HOLDS), quotas={QUEUE: QuotaAhead(rate=Rate(0.1, 0.0))})
     assert told(ahead(9), flow).expected > 95
 
 
 def test_a_quota_of_running_documents_shares_fewer_workers() -> None:
     flow = Flow(serving(8), (*runs(2), *HOLDS))
     free = told(ahead(10), flow)
-    limited = told(ahead(10), replace(flow, quotas={QUEUE: Quota(max_running=2)}))
+    limited = told(ahead(10), replace(flow, quotas={QUEUE: QuotaAhead(max_running=2)}))
     assert limited.expected > 30 > 13 > free.expected
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fairlead.model.engines import EngineReport, StepUse
 from fairlead.model.pipelines import Pipeline
-from fairlead.policy.serving import Server, serving_of
+from fairlead.policy.serving import SharedPlaces, serving_of
 
 PIPELINES = (
     Pipeline("default"),
@@ -19,7 +19,7 @@ def report(engine: str, workers: int, *queues: str, **steps: int) -> EngineRepor
 
 def test_without_steps_the_workers_count() -> None:
     both = serving_of([report("a", 2, "default"), report("b", 3, "default")], PIPELINES)
-    assert both.servers == (Server(5, frozenset(["default"])),)
+    assert both.servers == (SharedPlaces(5, frozenset(["default"])),)
     assert both.queues == {"default": 5}
 
 

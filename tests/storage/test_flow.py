@@ -10,7 +10,7 @@ from fairlead.model.engines import EngineReport, StepUse
 from fairlead.model.results import Interim
 from fairlead.model.states import State
 from fairlead.policy.forecast import Outlook
-from fairlead.policy.serving import Server
+from fairlead.policy.serving import SharedPlaces
 from fairlead.storage import Store
 
 FOUND = Interim(("read", "pull:vision"), 1, kind="pdf", facts={"pages": 2})
@@ -34,7 +34,7 @@ def test_it_tells_of_capacity_arrivals_and_claims(store: Store, clock: Clock) ->
     must_claim(store)
     clock.advance(5)
     outlook = last_outlook(store)
-    assert outlook.flow.serving.servers == (Server(3, frozenset(["default"])),)
+    assert outlook.flow.serving.servers == (SharedPlaces(3, frozenset(["default"])),)
     assert [(hold.began, hold.ended, hold.waited) for hold in outlook.flow.holds[:2]] == [
         (-5.0, None, 7.0),
         (-12.0, -5.0, 0.0),

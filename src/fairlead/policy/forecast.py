@@ -17,9 +17,16 @@ from statistics import fmean, pstdev
 from typing import NamedTuple
 
 from fairlead.model.explanations import Forecast, QueuePlace
-from fairlead.policy.schedule import GOES_FIRST, Limits, Rate, Room, Schedule, Task
+from fairlead.policy.schedule import (
+    GOES_FIRST,
+    Rate,
+    Room,
+    Schedule,
+    ScheduledStart,
+    ScheduleLimits,
+)
 from fairlead.policy.service import Hold, held_at_once, measured, pause
-from fairlead.policy.serving import Server, Serving
+from fairlead.policy.serving import Serving, SharedPlaces
 
 SHORTEST_WINDOW = 300.0
 """Arrivals are counted over at least so many seconds: a short burst is not a rate."""
@@ -68,7 +75,7 @@ class RecentArrival(NamedTuple):
     queue: str
 
 
-class Quota(NamedTuple):
+class QuotaAhead(NamedTuple):
     """The quota of a queue: the most documents at once, and its rate."""
 
     max_running: int | None = None
@@ -84,7 +91,7 @@ class Flow:
     arrived: tuple[RecentArrival, ...] = ()
     caps: Mapping[int, int] = field(default_factory=dict)
     """By customer, of those that have a cap."""
-    quotas: Mapping[str, Quota] = field(default_factory=dict)
+    quotas: Mapping[str, QuotaAhead] = field(default_factory=dict)
     """By queue, of those that have a quota."""
 
 
@@ -197,16 +204,16 @@ class _Runs:
             return work * service.ratio(random, documents) + documents * self._pauses[queue]
 
         running = [
-            Task(GOES_FIRST, hold.queue, hold.customer, self._rest(hold, random))
+            ScheduledStart(GOES_FIRST, hold.queue, hold.customer, self._rest(hold, random))
             for hold in self._flow.holds
             if hold.ended is None
         ]
         tasks = [
-            Task(order, queue, customer, seconds(queue, estimate, documents), documents)
+            ScheduledStart(order, queue, customer, seconds(queue, estimate, documents), documents)
             for order, (queue, customer, estimate, documents) in enumerate(self._tasks)
         ]
         arrivals = (
-            (at, Task(GOES_FIRST, queue, customer, seconds(queue, estimate, many), many))
+            (at, ScheduledStart(GOES_FIRST, queue, customer, seconds(queue, estimate, many), many))
             for at, queue, customer, estimate, many in self._arrivals.drawn(random)
         )
         admitted = _admitted(arrivals, self._limits, self._arrivals.length)
@@ -250,7 +257,7 @@ def _group(documents: Sequence[QueuedBefore], scale: float) -> _Group:
     return _Group(first.queue, first.customer, estimate * scale, len(documents) * scale)
 
 
-def _limits(queue: str, flow: Flow) -> Limits:
+def _limits(queue: str, flow: Flow) -> ScheduleLimits:
     """The limits of the queues that compete with this one."""
     serving, holds = flow.serving, flow.holds
     sharing = serving.sharing(queue)
@@ -260,7 +267,7 @@ def _limits(queue: str, flow: Flow) -> Limits:
     for server in serving.servers:
         if not server.queues.isdisjoint(sharing):
             room = _room(server.places * ratio)
-            servers.append(Server(room.documents, server.queues))
+            servers.append(SharedPlaces(room.documents, server.queues))
             factors.append(room.factor)
     rooms = defaultdict[str, list[Room]](list)
     for name in sharing:
@@ -271,7 +278,7 @@ def _limits(queue: str, flow: Flow) -> Limits:
         if quota is not None and quota.max_running is not None:
             rooms[name].append(Room(quota.max_running))
     rates = {name: quota.rate for name, quota in flow.quotas.items() if quota.rate is not None}
-    return Limits(servers, factors, rooms, flow.caps, rates)
+    return ScheduleLimits(servers, factors, rooms, flow.caps, rates)
 
 
 def _room(documents: float) -> Room:
@@ -325,8 +332,8 @@ def _part_before(ahead: Ahead, arrival: RecentArrival) -> float:
 
 
 def _admitted(
-    arrivals: Iterator[tuple[float, Task]], limits: Limits, slack: float
-) -> Iterator[tuple[float, Task]]:
+    arrivals: Iterator[tuple[float, ScheduledStart]], limits: ScheduleLimits, slack: float
+) -> Iterator[tuple[float, ScheduledStart]]:
     """Arrivals up to a load at which the documents before them still come to their turn."""
     places = sum(server.places for server in limits.servers)
     work: defaultdict[str, float] = defaultdict(float)

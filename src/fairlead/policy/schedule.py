@@ -16,14 +16,14 @@ from math import inf
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from fairlead.policy.serving import Server
+from fairlead.policy.serving import SharedPlaces
 
 GOES_FIRST = -1
 """The order of documents that arrive later and go first."""
 _Kind = tuple[str, int | None]
 
 
-class Task(NamedTuple):
+class ScheduledStart(NamedTuple):
     """A document, or several of a kind: its order, and for how long it holds what it needs."""
 
     order: int
@@ -48,13 +48,13 @@ class Rate(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ScheduleLimits:
     """What limits the starts: places of servers, and limits of queues and of customers.
 
     `factors` are those of the servers' places. A document needs all `rooms` of its queue.
     """
 
-    servers: Sequence[Server]
+    servers: Sequence[SharedPlaces]
     factors: Sequence[float]
     rooms: Mapping[str, Sequence[Room]] = field(default_factory=dict)
     caps: Mapping[int, int] = field(default_factory=dict)
@@ -64,7 +64,7 @@ class Limits:
 class Schedule:
     """One run."""
 
-    def __init__(self, limits: Limits, running: Iterable[Task]) -> None:
+    def __init__(self, limits: ScheduleLimits, running: Iterable[ScheduledStart]) -> None:
         """Begin with documents that run; those that end last need not have a place."""
         self._limits = limits
         self._now = 0.0
@@ -74,7 +74,7 @@ class Schedule:
         }
         self._caps = dict(limits.caps)
         self._tokens: dict[str, tuple[float, float]] = {}
-        self._waiting: dict[_Kind, deque[Task]] = {}
+        self._waiting: dict[_Kind, deque[ScheduledStart]] = {}
         self._ends: list[tuple[float, int, Any, Any]] = []
         self._number = count()
         for task in sorted(running, key=lambda task: task.seconds):
@@ -82,7 +82,9 @@ class Schedule:
         # Those that run have used their tokens before.
         self._tokens = {queue: (limit.tokens, 0.0) for queue, limit in limits.rates.items()}
 
-    def start_of_last(self, tasks: Sequence[Task], arrivals: Iterator[tuple[float, Task]]) -> float:
+    def start_of_last(
+        self, tasks: Sequence[ScheduledStart], arrivals: Iterator[tuple[float, ScheduledStart]]
+    ) -> float:
         """When the last task starts, if others arrive at these times and go first."""
         for task in tasks:
             self._queue(task).append(task)
@@ -102,7 +104,7 @@ class Schedule:
                 arrival = next(arrivals, None)
         return self._now
 
-    def _queue(self, task: Task) -> deque[Task]:
+    def _queue(self, task: ScheduledStart) -> deque[ScheduledStart]:
         """The tasks of a kind: what keeps one of them from starting keeps all."""
         kind = (task.queue, task.customer if task.customer in self._caps else None)
         return self._waiting.setdefault(kind, deque())
@@ -138,7 +140,7 @@ class Schedule:
                 best, fewest = number, len(server.queues)
         return best
 
-    def _take(self, task: Task, server: int | None) -> None:
+    def _take(self, task: ScheduledStart, server: int | None) -> None:
         limits = self._limits
         if server is not None:
             self._hold(self._free, server, task.seconds * limits.factors[server])

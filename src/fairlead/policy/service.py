@@ -48,7 +48,7 @@ class Hold(NamedTuple):
     customer: int = 0
 
 
-class Service:
+class MeasuredService:
     """The seconds of the documents of one queue."""
 
     def __init__(self, base: float, slope: float, ratios: Sequence[float]) -> None:
@@ -77,7 +77,7 @@ class Service:
         return random.choice(longer) - elapsed if longer else elapsed * random.random()
 
 
-def measured(holds: Iterable[Hold], usual: float) -> Service:
+def measured(holds: Iterable[Hold], usual: float) -> MeasuredService:
     """What the last claims took; `usual` is an estimate where there are none.
 
     `holds` come newest first; later ones count more.
@@ -101,7 +101,7 @@ def measured(holds: Iterable[Hold], usual: float) -> Service:
     expected = [max(_EPSILON, base + slope * estimate) for estimate, _ in ended]
     ratios = [seconds / due for due, (_, seconds) in zip(expected, ended, strict=True)]
     few = _PRIOR_RATIOS if len(ratios) < _ENOUGH else ()
-    return Service(base, slope, [*ratios, *few] or [1.0])
+    return MeasuredService(base, slope, [*ratios, *few] or [1.0])
 
 
 def _mean(usual: float, measured: float, documents: float) -> float:

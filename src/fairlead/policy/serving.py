@@ -10,7 +10,7 @@ from fairlead.model.engines import EngineReport
 from fairlead.model.pipelines import Pipeline
 
 
-class Server(NamedTuple):
+class SharedPlaces(NamedTuple):
     """Places in which documents of these queues are processed."""
 
     places: int
@@ -21,7 +21,7 @@ class Server(NamedTuple):
 class Serving:
     """The servers, and of some queues how many documents their steps let in at once."""
 
-    servers: tuple[Server, ...] = ()
+    servers: tuple[SharedPlaces, ...] = ()
     queues: Mapping[str, int] = field(default_factory=dict)
 
     @property
@@ -58,7 +58,7 @@ def serving_of(reports: Iterable[EngineReport], pipelines: Sequence[Pipeline]) -
             places[served] = places.get(served, 0) + most
         for queue in served:
             queues[queue] = queues.get(queue, 0) + narrowest[queue]
-    servers = tuple(Server(number, names) for names, number in places.items())
+    servers = tuple(SharedPlaces(number, names) for names, number in places.items())
     return Serving(servers, queues)
 
 

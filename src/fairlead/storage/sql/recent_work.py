@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from fairlead.policy.forecast import LONGEST_WINDOW, Flow, Quota, RecentArrival
-from fairlead.policy.quotas import Quota as QuotaInUse
+from fairlead.policy.forecast import LONGEST_WINDOW, Flow, QuotaAhead, RecentArrival
+from fairlead.policy.quotas import Quota
 from fairlead.policy.resubmission import Submitted, Submitter, priorities_again
 from fairlead.policy.rules import Rules
 from fairlead.policy.schedule import Rate
@@ -38,13 +38,13 @@ def flow(connection: Connection, rules: Rules, now: float) -> Flow:
         _holds(connection, now),
         _arrivals(connection, rules, now, serving, is_fair=state.policy == "fair"),
         dict(connection.execute(sql("caps")).fetchall()),
-        {name: quota for name, quota in quotas.items() if quota != Quota()},
+        {name: quota for name, quota in quotas.items() if quota != QuotaAhead()},
     )
 
 
-def _quota(quota: QuotaInUse, now: float) -> Quota:
+def _quota(quota: Quota, now: float) -> QuotaAhead:
     rate = None if quota.rate is None else Rate(quota.rate, quota.tokens_left(now))
-    return Quota(quota.max_running, rate)
+    return QuotaAhead(quota.max_running, rate)
 
 
 def _arrivals(
