@@ -14,6 +14,7 @@ A writer needs no lock against checkpoints: it reads the newest snapshot, which 
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import struct
@@ -182,9 +183,12 @@ def _close_after_fork() -> None:
 
 
 def _open(path: str) -> int:
+    """A descriptor for locks. On a disk that has become read-only it takes shared ones only."""
     try:
         return os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except OSError as error:
+        if error.errno == errno.EROFS:
+            return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         raise apsw.CantOpenError(f"unable to open {path}: {error.strerror}") from error
 
 
@@ -201,4 +205,8 @@ def _try_lock(file: int, request: bytes) -> bool:
         fcntl.fcntl(file, fcntl.F_OFD_SETLK, request)
     except BlockingIOError:
         return False
+    except OSError as error:
+        if error.errno == errno.EBADF:  # an exclusive lock of a descriptor for reading
+            raise apsw.ReadOnlyError("the disk is read-only") from error
+        raise
     return True
