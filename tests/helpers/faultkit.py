@@ -82,7 +82,8 @@ class Faults:
         self._guards.clear()
         with self._monkeypatch.context() as patch:
             patch.setitem(function.__globals__, "_faulty", call)
-            patch.setattr(function, "__code__", _CALLS_FAULTY)
+            is_generator = inspect.isgeneratorfunction(function)
+            patch.setattr(function, "__code__", _ITERATES if is_generator else _CALLS)
             yield
 
 
@@ -90,7 +91,13 @@ def _call(*args: Any, **options: Any) -> Any:
     return _faulty(*args, **options)  # type: ignore[name-defined] # noqa: F821 (set by `failing`)
 
 
-_CALLS_FAULTY: CodeType = _call.__code__
+def _iterate(*args: Any, **options: Any) -> Iterator[Any]:
+    return (yield from _faulty(*args, **options))  # type: ignore[name-defined] # noqa: F821
+
+
+_CALLS: CodeType = _call.__code__
+_ITERATES: CodeType = _iterate.__code__
+"""The code of a generator may be replaced by that of a generator only."""
 
 
 def name_of(function: FunctionType) -> str:
