@@ -92,7 +92,7 @@ def _call(*args: Any, **options: Any) -> Any:
 
 
 def _iterate(*args: Any, **options: Any) -> Iterator[Any]:
-    return (yield from _faulty(*args, **options))  # type: ignore[name-defined] # noqa: F821
+    yield from _faulty(*args, **options)  # type: ignore[name-defined] # noqa: F821
 
 
 _CALLS: CodeType = _call.__code__
